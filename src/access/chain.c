@@ -1,0 +1,149 @@
+/*
+ * chain.c
+ *		Hashing a key, and finding and locking pages of buckets.
+ *
+ * Copyright (c) 2026, The lazyhash developers
+ */
+#include "postgres.h"
+
+#include "storage/bufmgr.h"
+
+#include "lazyhash.h"
+
+uint32
+lazy_hash_value(Relation index, Datum value)
+{
+	FmgrInfo   *proc = index_getprocinfo(index, 1, LAZY_HASH_PROC);
+
+	return DatumGetUInt32(FunctionCall1Coll(proc, index->rd_indcollation[0], value));
+}
+
+void
+lazy_corrupted(Relation index, BlockNumber block, const char *detail,...)
+{
+	StringInfoData buf;
+	int			needed;
+
+	initStringInfo(&buf);
+	for (;;)
+	{
+		va_list		args;
+
+		va_start(args, detail);
+		needed = appendStringInfoVA(&buf, detail, args);
+		va_end(args);
+		if (needed == 0)
+			break;
+		enlargeStringInfo(&buf, needed);
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("index \"%s\" is corrupted at block %u",
+					RelationGetRelationName(index), block),
+			 errdetail_internal("%s", buf.data),
+			 errhint("Please REINDEX it.")));
+}
+
+Buffer
+lazy_page_lock(Relation index, BlockNumber block, int lockmode, BufferAccessStrategy strategy)
+{
+	Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	const char *problem;
+
+	LockBuffer(buffer, lockmode);
+	problem = lazy_page_problem(BufferGetPage(buffer));
+	if (unlikely(problem != NULL))
+		lazy_corrupted(index, block, "%s", problem);
+	return buffer;
+}
+
+/* The primary page of a bucket that lies in this block, or an error. */
+static Buffer
+primary_lock(Relation index, uint32 bucket, BlockNumber block, int lockmode,
+			 BufferAccessStrategy strategy)
+{
+	Buffer		buffer;
+	Page		page;
+
+	if (unlikely(block == InvalidBlockNumber))
+		lazy_corrupted(index, LAZY_METAPAGE, "Bucket %u lies in no phase.", bucket);
+	buffer = lazy_page_lock(index, block, lockmode, strategy);
+	page = BufferGetPage(buffer);
+	if (unlikely(lazy_page_kind(page) != LAZY_KIND_PRIMARY ||
+				 lazy_special(page)->bucket != bucket))
+		lazy_corrupted(index, block, "It is not the primary page of bucket %u.", bucket);
+	return buffer;
+}
+
+Buffer
+lazy_primary_lock(Relation index, uint32 bucket, int lockmode, BufferAccessStrategy strategy)
+{
+	const LazyCache *cache = lazy_cache(index);
+
+	if (bucket > cache->maxbucket)
+		cache = lazy_cache_load(index);
+	return primary_lock(index, bucket,
+						lazy_bucket_block(bucket, cache->phase_start, cache->nphases),
+						lockmode, strategy);
+}
+
+/*
+ * The stamp on the page proves or disproves the look-up: a bucket that was last
+ * split or created no later than our copy of the metapage was taken is still
+ * the right one for all hashes that the copy maps to it.
+ */
+Buffer
+lazy_bucket_lock(Relation index, uint32 hash, int lockmode, uint32 *bucket)
+{
+	const LazyCache *cache = lazy_cache(index);
+
+	for (;;)
+	{
+		uint32		maxbucket = cache->maxbucket;
+		Buffer		buffer;
+		uint32		stamp;
+
+		*bucket = lazy_bucket_of(hash, maxbucket, cache->highmask, cache->lowmask);
+		buffer = primary_lock(index, *bucket,
+							  lazy_bucket_block(*bucket, cache->phase_start, cache->nphases),
+							  lockmode, NULL);
+		stamp = lazy_special(BufferGetPage(buffer))->stamp;
+		if (likely(stamp <= maxbucket))
+			return buffer;
+
+		/*
+		 * While the page is locked its bucket cannot be split, so the metapage
+		 * is now at least as new as the stamp.
+		 */
+		cache = lazy_cache_load(index);
+		if (stamp > cache->maxbucket)
+			lazy_corrupted(index, BufferGetBlockNumber(buffer),
+						   "Its stamp %u is above the index's highest bucket %u.",
+						   stamp, cache->maxbucket);
+		if (lazy_bucket_of(hash, cache->maxbucket, cache->highmask, cache->lowmask) == *bucket)
+			return buffer;
+		UnlockReleaseBuffer(buffer);
+	}
+}
+
+/*
+ * The lock on the primary page holds the chain still, so the page can be looked
+ * at before it is locked; a wrong link could lead to a page that this backend
+ * has locked already, and there would be no end of waiting for it.
+ */
+Buffer
+lazy_chain_lock(Relation index, BlockNumber block, uint32 bucket, int lockmode,
+				BufferAccessStrategy strategy)
+{
+	Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	Page		page = BufferGetPage(buffer);
+	const char *problem = lazy_page_problem(page);
+
+	if (unlikely(problem != NULL))
+		lazy_corrupted(index, block, "%s", problem);
+	if (unlikely(lazy_page_kind(page) != LAZY_KIND_OVERFLOW ||
+				 lazy_special(page)->bucket != bucket))
+		lazy_corrupted(index, block, "It is not an overflow page of bucket %u.", bucket);
+	LockBuffer(buffer, lockmode);
+	return buffer;
+}

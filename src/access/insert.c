@@ -1,0 +1,238 @@
+/*
+ * insert.c
+ *		Adding an entry.
+ *
+ * The common case touches one page: the entry is appended to the tail of the
+ * bucket's primary page and logged in a few bytes.  Once in "batch" inserts a
+ * page posts what it holds to the metapage, sorts its tail, and looks whether
+ * the index is due to split.
+ *
+ * Copyright (c) 2026, The lazyhash developers
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/predicate.h"
+
+#include "lazyhash.h"
+
+/* What an insert has found out that asks for splits afterwards. */
+typedef enum SplitSign
+{
+	NO_SIGN,
+	COUNT_SIGN,					/* the posted count says that a split is due */
+	OVERFLOW_SIGN,				/* an overflow page had to be added */
+} SplitSign;
+
+/*
+ * Splits that an added overflow page may bring on.  Two, so that while the
+ * buckets of a doubling fill their pages all at about the same time, the
+ * doubling is over before many of them have overflowed.
+ */
+#define SPLITS_FOR_OVERFLOW		2
+
+/*
+ * Should the tail be sorted into the prefix as "incoming" entries are added to
+ * the page?  Where replay sorts for itself, at each posting.  A generic record
+ * would carry every byte that sorting moves: there, only when the tail is as
+ * long as the prefix, so that each entry is moved but a few times in its life.
+ */
+static bool
+merge_wanted(Relation index, Page page, int incoming)
+{
+	int			nsorted = lazy_special(page)->nsorted;
+	int			tail = lazy_page_count(page) + incoming - nsorted;
+
+	if (!RelationNeedsWAL(index) || lazy_wal_is_custom())
+		return tail > 1;
+	return tail >= Max(nsorted, 32);
+}
+
+/*
+ * Appends to a page with room, and posts when the page's pending entries have
+ * become a batch.
+ */
+static SplitSign
+append_entry(Relation index, Buffer buffer, const LazyEntry *entry)
+{
+	Page		page = BufferGetPage(buffer);
+	int			pending = lazy_page_pending(page) + 1;
+	bool		post = abs(pending) >= lazy_batch(index);
+	SplitSign	sign = NO_SIGN;
+	Buffer		metabuf;
+	LazyMetaData *meta;
+	LazyChange	change;
+	LazyOps    *ops;
+
+	lazy_change_start(&change, index, post ? LAZY_WAL_POST : LAZY_WAL_APPEND);
+	ops = lazy_change_page(&change, buffer, false);
+	lazy_op_append(ops, entry, 1);
+	if (!post)
+	{
+		lazy_change_finish(&change);
+		return NO_SIGN;
+	}
+
+	if (merge_wanted(index, page, 1))
+		lazy_op_merge(ops);
+	lazy_op_post(ops, pending);
+	metabuf = lazy_meta_lock(index, BUFFER_LOCK_EXCLUSIVE);
+	lazy_op_meta_add(lazy_change_page(&change, metabuf, false), pending);
+	lazy_change_finish(&change);
+	meta = lazy_meta(BufferGetPage(metabuf));
+	if (lazy_split_due(meta->ntuples, meta->maxbucket, meta->ffactor))
+		sign = COUNT_SIGN;
+	UnlockReleaseBuffer(metabuf);
+	return sign;
+}
+
+/* Adds to a program that the page posts all that it holds; returns how many. */
+static int
+post_all(LazyOps *ops, Page page)
+{
+	int			pending = lazy_page_pending(page);
+
+	if (pending != 0)
+		lazy_op_post(ops, pending);
+	return pending;
+}
+
+/*
+ * Adds an overflow page with the entry on it to the chain that ends with
+ * "tailbuf" (the primary page itself, if it is alone).  It has to take the
+ * metapage in any case, to make the local sign count, so all three pages post.
+ */
+static void
+append_overflow(Relation index, Buffer primary, Buffer tailbuf, const LazyEntry *entry)
+{
+	uint32		bucket = lazy_special(BufferGetPage(primary))->bucket;
+	uint32		deletions;
+	Buffer		newbuf = lazy_overflow_new(index, &deletions);
+	BlockNumber newblock = BufferGetBlockNumber(newbuf);
+	Buffer		metabuf = lazy_meta_lock(index, BUFFER_LOCK_EXCLUSIVE);
+	int64		posted = 1;
+	LazyChange	change;
+	LazyOps    *ops;
+
+	lazy_change_start(&change, index, LAZY_WAL_OVERFLOW);
+	ops = lazy_change_page(&change, primary, false);
+	lazy_op_set_tail(ops, newblock);
+	posted += post_all(ops, BufferGetPage(primary));
+	if (tailbuf != primary)
+	{
+		ops = lazy_change_page(&change, tailbuf, false);
+		posted += post_all(ops, BufferGetPage(tailbuf));
+	}
+	lazy_op_set_next(ops, newblock);
+	if (merge_wanted(index, BufferGetPage(tailbuf), 0))
+		lazy_op_merge(ops);
+
+	ops = lazy_change_page(&change, newbuf, true);
+	lazy_op_init(ops, LAZY_KIND_OVERFLOW, bucket, InvalidBlockNumber, 0, 0, deletions);
+	lazy_op_append(ops, entry, 1);
+	lazy_op_post(ops, 1);
+
+	lazy_op_meta_add(lazy_change_page(&change, metabuf, false), posted);
+	lazy_change_finish(&change);
+	UnlockReleaseBuffer(metabuf);
+	UnlockReleaseBuffer(newbuf);
+}
+
+/* Has the page room for one more, if need be after its dead entries are gone? */
+static bool
+make_room(Relation index, Relation heap, Buffer buffer)
+{
+	Page		page = BufferGetPage(buffer);
+
+	if (lazy_page_room(page) > 0)
+		return true;
+	return lazy_page_has(page, LAZY_HAS_DEAD) && lazy_dead_remove(index, heap, buffer) > 0;
+}
+
+/*
+ * Puts the entry on a page of the bucket whose primary page is locked: the
+ * primary page itself, else the last of its chain, else a new one.
+ */
+static SplitSign
+place_entry(Relation index, Relation heap, Buffer primary, const LazyEntry *entry)
+{
+	LazyPageSpecial special = lazy_special(BufferGetPage(primary));
+	Buffer		tailbuf = primary;
+	SplitSign	sign;
+
+	if (make_room(index, heap, primary))
+		return append_entry(index, primary, entry);
+
+	if (special->tail != BufferGetBlockNumber(primary))
+		tailbuf = lazy_chain_lock(index, special->tail, special->bucket,
+								  BUFFER_LOCK_EXCLUSIVE, NULL);
+	if (tailbuf != primary && make_room(index, heap, tailbuf))
+		sign = append_entry(index, tailbuf, entry);
+	else
+	{
+		if (lazy_special(BufferGetPage(tailbuf))->next != InvalidBlockNumber)
+			lazy_corrupted(index, BufferGetBlockNumber(primary),
+						   "Its tail link leads to block %u, which is not the chain's last.",
+						   special->tail);
+		append_overflow(index, primary, tailbuf, entry);
+		sign = OVERFLOW_SIGN;
+	}
+	if (tailbuf != primary)
+		UnlockReleaseBuffer(tailbuf);
+	return sign;
+}
+
+/*
+ * Locks the primary page that the hash belongs to, for writing.  If the bucket
+ * takes part in a split, the insert first does one step of it, so that splits
+ * that were left unfinished come to an end.
+ */
+static Buffer
+lock_for_insert(Relation index, uint32 hash)
+{
+	uint32		bucket;
+	Buffer		buffer = lazy_bucket_lock(index, hash, BUFFER_LOCK_EXCLUSIVE, &bucket);
+
+	if (!lazy_page_has(BufferGetPage(buffer), LAZY_BEING_SPLIT | LAZY_BEING_POPULATED))
+		return buffer;
+	UnlockReleaseBuffer(buffer);
+	lazy_split_step(index, bucket);
+	return lazy_bucket_lock(index, hash, BUFFER_LOCK_EXCLUSIVE, &bucket);
+}
+
+bool
+lazy_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
+			IndexUniqueCheck unique, bool unchanged, IndexInfo *info)
+{
+	LazyEntry	entry;
+	uint32		hash;
+	Buffer		primary;
+	SplitSign	sign;
+
+	/* no operator of ours is true of a NULL: it need not be in the index */
+	if (isnull[0])
+		return false;
+	if (tid->ip_posid & LAZY_DEAD_BIT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("lazyhash index \"%s\" cannot hold row offset number %u",
+						RelationGetRelationName(index), tid->ip_posid)));
+
+	hash = lazy_hash_value(index, values[0]);
+	lazy_entry_set(&entry, hash, tid);
+
+	primary = lock_for_insert(index, hash);
+	CheckForSerializableConflictIn(index, NULL, BufferGetBlockNumber(primary));
+	sign = place_entry(index, heap, primary, &entry);
+	UnlockReleaseBuffer(primary);
+
+	if (sign == OVERFLOW_SIGN)
+	{
+		lazy_space_flush(index);
+		lazy_split_if_due(index, true, SPLITS_FOR_OVERFLOW);
+	}
+	else if (sign == COUNT_SIGN)
+		lazy_split_if_due(index, false, 1);
+	return false;
+}
