@@ -14,12 +14,18 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "storage/buffile.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #if PG_VERSION_NUM < 150000
 #error lazyhash needs PostgreSQL 15 or later
+#endif
+
+/* 18: stands before the declaration */
+#if PG_VERSION_NUM < 180000
+#define pg_noreturn				pg_attribute_noreturn()
 #endif
 
 /* 16: relation file "locators" */
@@ -84,5 +90,40 @@ lazy_end_hint(Buffer buffer, bool dirty)
 		MarkBufferDirtyHint(buffer, true);
 #endif
 }
+
+/* 17: code of a table's owner runs with a search_path that nobody can have prepared */
+#if PG_VERSION_NUM >= 170000
+#define lazy_restrict_search_path()	RestrictSearchPath()
+#else
+#define lazy_restrict_search_path()	((void) 0)
+#endif
+
+/* 19: flags */
+#if PG_VERSION_NUM >= 190000
+#define lazy_index_fetch_begin(heap)	table_index_fetch_begin(heap, 0)
+#define lazy_beginscan_parallel(heap, scan) \
+	table_beginscan_parallel(heap, scan, 0)
+#else
+#define lazy_index_fetch_begin(heap)	table_index_fetch_begin(heap)
+#define lazy_beginscan_parallel(heap, scan) \
+	table_beginscan_parallel(heap, scan)
+#endif
+
+/* 16: reading all of it or raising an error */
+#if PG_VERSION_NUM >= 160000
+#define lazy_buffile_read(file, to, size)	BufFileReadExact(file, to, size)
+#else
+static inline void
+lazy_buffile_read(BufFile *file, void *to, size_t size)
+{
+	size_t		got = BufFileRead(file, to, size);
+
+	if (got != size)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read from temporary file: read only %zu of %zu bytes",
+						got, size)));
+}
+#endif
 
 #endif							/* LAZY_COMPAT_H */

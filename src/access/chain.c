@@ -127,9 +127,11 @@ lazy_bucket_lock(Relation index, uint32 hash, int lockmode, uint32 *bucket)
 }
 
 /*
- * The lock on the primary page holds the chain still, so the page can be looked
- * at before it is locked; a wrong link could lead to a page that this backend
- * has locked already, and there would be no end of waiting for it.
+ * A wrong link could lead to a page that this backend has locked already, and
+ * there would be no end of waiting for it.  So kind and bucket are looked at
+ * first: the lock on the primary page holds the chain still, and with it these
+ * two.  The rest only under the lock: replay changes a page of the chain without
+ * the primary page's lock, and must not be caught halfway.
  */
 Buffer
 lazy_chain_lock(Relation index, BlockNumber block, uint32 bucket, int lockmode,
@@ -137,13 +139,15 @@ lazy_chain_lock(Relation index, BlockNumber block, uint32 bucket, int lockmode,
 {
 	Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 	Page		page = BufferGetPage(buffer);
-	const char *problem = lazy_page_problem(page);
+	const char *problem;
 
-	if (unlikely(problem != NULL))
-		lazy_corrupted(index, block, "%s", problem);
-	if (unlikely(lazy_page_kind(page) != LAZY_KIND_OVERFLOW ||
+	if (unlikely(lazy_special(page)->page_id != LAZY_PAGE_ID ||
+				 lazy_page_kind(page) != LAZY_KIND_OVERFLOW ||
 				 lazy_special(page)->bucket != bucket))
 		lazy_corrupted(index, block, "It is not an overflow page of bucket %u.", bucket);
 	LockBuffer(buffer, lockmode);
+	problem = lazy_page_problem(page);
+	if (unlikely(problem != NULL))
+		lazy_corrupted(index, block, "%s", problem);
 	return buffer;
 }

@@ -22,15 +22,20 @@ typedef enum SplitSign
 {
 	NO_SIGN,
 	COUNT_SIGN,					/* the posted count says that a split is due */
-	OVERFLOW_SIGN,				/* an overflow page had to be added */
+	FULLNESS_SIGN,				/* the page that it touched says that splits are overdue */
 } SplitSign;
 
 /*
- * Splits that an added overflow page may bring on.  Two, so that while the
- * buckets of a doubling fill their pages all at about the same time, the
- * doubling is over before many of them have overflowed.
+ * Splits that a sign of fullness may bring on.  The buckets that a doubling has
+ * not split yet fill their pages all at about the same time, and each gives one
+ * such sign shortly before its page is full.  With two splits for each, the
+ * doubling is over when half of them have, which is before many have got an
+ * overflow page.
  */
-#define SPLITS_FOR_OVERFLOW		2
+#define SPLITS_FOR_FULLNESS		2
+
+/* Entries at which a primary page gives its sign: a twelfth before it is full. */
+#define FULLNESS_MARK		(LAZY_PAGE_CAPACITY - LAZY_PAGE_CAPACITY / 12)
 
 /*
  * Should the tail be sorted into the prefix as "incoming" entries are added to
@@ -47,6 +52,36 @@ merge_wanted(Relation index, Page page, int incoming)
 	if (!RelationNeedsWAL(index) || lazy_wal_is_custom())
 		return tail > 1;
 	return tail >= Max(nsorted, 32);
+}
+
+/*
+ * Could a split make the chain shorter that this page belongs to?  Not where
+ * half of the page, or more, is one key.
+ */
+static bool
+splitting_helps(Page page)
+{
+	const LazyEntry *entries = lazy_entries(page);
+	int			nsorted = lazy_special(page)->nsorted;
+
+	return nsorted < 4 ||
+		lazy_entry_hash(&entries[nsorted / 4]) != lazy_entry_hash(&entries[nsorted - 1 - nsorted / 4]);
+}
+
+/*
+ * Does a page that has just posted "pending" entries say that splits are
+ * overdue?  A primary page does so once, as it passes the mark; an overflow page
+ * each time, for its bucket should have been split already.
+ */
+static bool
+is_too_full(Page page, int pending)
+{
+	int			count = lazy_page_count(page);
+
+	if (lazy_page_kind(page) == LAZY_KIND_PRIMARY &&
+		(count < FULLNESS_MARK || count - pending >= FULLNESS_MARK))
+		return false;
+	return splitting_helps(page);
 }
 
 /*
@@ -84,7 +119,7 @@ append_entry(Relation index, Buffer buffer, const LazyEntry *entry)
 	if (lazy_split_due(meta->ntuples, meta->maxbucket, meta->ffactor))
 		sign = COUNT_SIGN;
 	UnlockReleaseBuffer(metabuf);
-	return sign;
+	return is_too_full(page, pending) ? FULLNESS_SIGN : sign;
 }
 
 /* Adds to a program that the page posts all that it holds; returns how many. */
@@ -176,7 +211,7 @@ place_entry(Relation index, Relation heap, Buffer primary, const LazyEntry *entr
 						   "Its tail link leads to block %u, which is not the chain's last.",
 						   special->tail);
 		append_overflow(index, primary, tailbuf, entry);
-		sign = OVERFLOW_SIGN;
+		sign = splitting_helps(BufferGetPage(primary)) ? FULLNESS_SIGN : COUNT_SIGN;
 	}
 	if (tailbuf != primary)
 		UnlockReleaseBuffer(tailbuf);
@@ -227,12 +262,11 @@ lazy_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relati
 	sign = place_entry(index, heap, primary, &entry);
 	UnlockReleaseBuffer(primary);
 
-	if (sign == OVERFLOW_SIGN)
+	if (sign != NO_SIGN)
 	{
 		lazy_space_flush(index);
-		lazy_split_if_due(index, true, SPLITS_FOR_OVERFLOW);
+		lazy_split_if_due(index, sign == FULLNESS_SIGN,
+						  sign == FULLNESS_SIGN ? SPLITS_FOR_FULLNESS : 1);
 	}
-	else if (sign == COUNT_SIGN)
-		lazy_split_if_due(index, false, 1);
 	return false;
 }

@@ -110,8 +110,8 @@ extern Buffer lazy_page_lock(Relation index, BlockNumber block, int lockmode,
 							 BufferAccessStrategy strategy);
 
 /* Raises ERRCODE_INDEX_CORRUPTED for a block, with a hint at REINDEX. */
-extern void lazy_corrupted(Relation index, BlockNumber block, const char *detail,...)
-			pg_attribute_noreturn() pg_attribute_printf(3, 4);
+pg_noreturn extern void lazy_corrupted(Relation index, BlockNumber block, const char *detail,...)
+			pg_attribute_printf(3, 4);
 
 /* As lazy_page_lock, for the primary page of a bucket that exists. */
 extern Buffer lazy_primary_lock(Relation index, uint32 bucket, int lockmode,
@@ -171,11 +171,11 @@ extern bool lazy_phase_ensure(Relation index, uint32 bucket);
 /* ---- split.c ---- */
 
 /*
- * Splits the next bucket if the rule says that it is due, or, with overflowed,
- * if an overflow page was just added and the count justifies it.  At most
- * "most" splits.  Call without content locks.
+ * Splits the next bucket if the rule says that it is due, or, with fullness,
+ * if a page was found too full and the count justifies it.  At most "most"
+ * splits.  Call without content locks.
  */
-extern void lazy_split_if_due(Relation index, bool overflowed, int most);
+extern void lazy_split_if_due(Relation index, bool fullness, int most);
 
 /*
  * One bounded step of the split that "bucket" (source or target) takes part in,

@@ -206,6 +206,11 @@ target_tail_with_room(const Split *split)
  * Moves all entries of the target away from one page of the source, which is
  * locked.  Their posting goes with them, so that what is pending on each page
  * stays what it was.
+ *
+ * Replay locks the pages in the order in which the change names them, and does
+ * not hold the primary pages before as we do: so those come first, lest it and a
+ * reader that goes through both chains under both primary pages' locks wait for
+ * each other.
  */
 static void
 move_from_page(const Split *split, Buffer buffer)
@@ -219,7 +224,8 @@ move_from_page(const Split *split, Buffer buffer)
 	{
 		Buffer		to = target_tail_with_room(split);
 		LazyChange	change;
-		LazyOps    *ops;
+		LazyOps    *from_ops = NULL;
+		LazyOps    *to_ops;
 
 		n = Min(n, lazy_page_room(BufferGetPage(to)));
 		if (moved == NULL)
@@ -228,13 +234,16 @@ move_from_page(const Split *split, Buffer buffer)
 			lazy_entries_copy(&moved[i], &lazy_entries(page)[positions[i]], 1);
 
 		lazy_change_start(&change, split->index, LAZY_WAL_SPLIT_MOVE);
-		ops = lazy_change_page(&change, buffer, false);
-		lazy_op_remove(ops, positions, n);
-		lazy_op_post(ops, -n);
-		ops = lazy_change_page(&change, to, false);
-		lazy_op_append(ops, moved, n);
-		lazy_op_merge(ops);
-		lazy_op_post(ops, n);
+		if (buffer == split->source_buf)
+			from_ops = lazy_change_page(&change, buffer, false);
+		to_ops = lazy_change_page(&change, to, false);
+		if (buffer != split->source_buf)
+			from_ops = lazy_change_page(&change, buffer, false);
+		lazy_op_remove(from_ops, positions, n);
+		lazy_op_post(from_ops, -n);
+		lazy_op_append(to_ops, moved, n);
+		lazy_op_merge(to_ops);
+		lazy_op_post(to_ops, n);
 		lazy_change_finish(&change);
 		if (to != split->target_buf)
 			UnlockReleaseBuffer(to);
@@ -392,7 +401,7 @@ lazy_split_complete(Relation index, uint32 bucket)
 
 /* Is the next bucket due?  *target is its number. */
 static bool
-next_is_due(Relation index, bool overflowed, uint32 *target)
+next_is_due(Relation index, bool fullness, uint32 *target)
 {
 	Buffer		metabuf = lazy_meta_lock(index, BUFFER_LOCK_SHARE);
 	LazyMetaData *meta = lazy_meta(BufferGetPage(metabuf));
@@ -400,7 +409,7 @@ next_is_due(Relation index, bool overflowed, uint32 *target)
 
 	lazy_meta_verify(index, BufferGetPage(metabuf));
 	due = lazy_split_due(meta->ntuples, meta->maxbucket, meta->ffactor) ||
-		(overflowed && lazy_split_justified(meta->ntuples, meta->maxbucket));
+		(fullness && lazy_split_justified(meta->ntuples, meta->maxbucket));
 	*target = meta->maxbucket + 1;
 	UnlockReleaseBuffer(metabuf);
 	return due && *target < LAZY_MAX_BUCKETS;
@@ -474,14 +483,14 @@ lock_second_page(const Split *split, bool *longer)
  * backend makes it.
  */
 static bool
-split_next_bucket(Relation index, bool overflowed)
+split_next_bucket(Relation index, bool fullness)
 {
 	Split		split = {.index = index};
 	Buffer		overflow;
 	BlockNumber freed = InvalidBlockNumber;
 	bool		longer;
 
-	if (!next_is_due(index, overflowed, &split.target) ||
+	if (!next_is_due(index, fullness, &split.target) ||
 		!lazy_phase_ensure(index, split.target))
 		return false;
 	split.source = lazy_source_bucket(split.target);
@@ -516,11 +525,11 @@ split_next_bucket(Relation index, bool overflowed)
 }
 
 void
-lazy_split_if_due(Relation index, bool overflowed, int most)
+lazy_split_if_due(Relation index, bool fullness, int most)
 {
 	for (int i = 0; i < most; i++)
 	{
-		if (!split_next_bucket(index, overflowed))
+		if (!split_next_bucket(index, fullness))
 			break;
 	}
 }

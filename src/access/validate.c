@@ -244,9 +244,11 @@ void
 lazy_adjust_members(Oid family, Oid opclass, List *operators, List *functions)
 {
 	ListCell   *cell;
-	Oid			method;
+	Oid			method = InvalidOid;
 
-	family_of(family, &method);
+	/* CREATE OPERATOR CLASS may have made the family just now, out of our sight; only ALTER asks. */
+	if (!OidIsValid(opclass))
+		family_of(family, &method);
 	foreach(cell, operators)
 		adjust_member(lfirst(cell), method, family, opclass);
 	foreach(cell, functions)

@@ -87,6 +87,13 @@ lazy_radix_sort_page(const LazyEntry *from, LazyEntry *to, int n)
 
 	Assert(n <= LAZY_PAGE_CAPACITY);
 
+	/* rows of one key, in the order of a scan; other keys fail at once */
+	if (is_sorted(from, n))
+	{
+		memcpy(to, from, n * sizeof(LazyEntry));
+		return;
+	}
+
 	memset(end, 0, sizeof(end));
 	for (int i = 0; i < n; i++)
 		end[PAGE_SLOT(&from[i])]++;

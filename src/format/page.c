@@ -267,13 +267,81 @@ lazy_page_dead(Page page, uint16 *positions)
 	return ndead;
 }
 
-/* ---- changing ---- */
+/* ---- sorting ---- */
+
+static inline void
+insert_sorted(LazyEntry *entries, int n)
+{
+	for (int i = 1; i < n; i++)
+	{
+		LazyEntry	entry = entries[i];
+		int			to = i;
+
+		for (; to > 0 && lazy_entry_compare(&entries[to - 1], &entry) > 0; to--)
+			entries[to] = entries[to - 1];
+		entries[to] = entry;
+	}
+}
+
+/*
+ * Hash codes being uniform, entries are dealt out by their high bits into about
+ * as many piles as there are entries, which leaves each pile with few to put in
+ * order.  Should the hash function be so poor that a pile is large, it costs
+ * what an ordinary sort costs.
+ */
+#define MAX_PILE_BITS	10
+#define LARGE_PILE		12
+
+void
+lazy_entries_sort_to(LazyEntry *to, const LazyEntry *from, int n)
+{
+	uint16		end[1 << MAX_PILE_BITS] = {0};
+	int			bits = n > 1 ? Min(pg_leftmost_one_pos32((uint32) n), MAX_PILE_BITS) : 1;
+	int			shift = 32 - bits;
+	int			start = 0;
+
+	Assert(n >= 0 && n <= LAZY_PAGE_CAPACITY);
+
+	/* Count each pile; from that, where it begins. */
+	for (int i = 0; i < n; i++)
+		end[lazy_entry_hash(&from[i]) >> shift]++;
+	for (int pile = 0; pile < 1 << bits; pile++)
+	{
+		int			size = end[pile];
+
+		end[pile] = (uint16) start;
+		start += size;
+	}
+	for (int i = 0; i < n; i++)
+		to[end[lazy_entry_hash(&from[i]) >> shift]++] = from[i];
+
+	/* What began where a pile begins has moved on to where it ends. */
+	start = 0;
+	for (int pile = 0; pile < 1 << bits; pile++)
+	{
+		if (end[pile] - start > LARGE_PILE)
+			sort_entries(to + start, end[pile] - start);
+		else
+			insert_sorted(to + start, end[pile] - start);
+		start = end[pile];
+	}
+}
 
 void
 lazy_entries_sort(LazyEntry *entries, int n)
 {
-	sort_entries(entries, n);
+	LazyEntry	copy[LAZY_PAGE_CAPACITY];
+
+	if (n > LAZY_PAGE_CAPACITY)
+		sort_entries(entries, n);
+	else
+	{
+		memcpy(copy, entries, n * sizeof(LazyEntry));
+		lazy_entries_sort_to(entries, copy, n);
+	}
 }
+
+/* ---- changing ---- */
 
 void
 lazy_page_init(Page page, uint16 flags, uint32 bucket, BlockNumber tail,
@@ -337,8 +405,7 @@ lazy_page_merge(Page page)
 	if (ntail == 0)
 		return;
 
-	memcpy(tail, entries + special->nsorted, ntail * sizeof(LazyEntry));
-	lazy_entries_sort(tail, ntail);
+	lazy_entries_sort_to(tail, entries + special->nsorted, ntail);
 	for (int from = ntail - 1; from >= 0; from--)
 	{
 		while (last >= 0 && lazy_entry_compare(&entries[last], &tail[from]) > 0)

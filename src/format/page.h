@@ -281,6 +281,9 @@ extern bool lazy_page_prefix_sorted(Page page);
 /* Sorts an array of entries by (hash, TID). */
 extern void lazy_entries_sort(LazyEntry *entries, int n);
 
+/* The same of up to a page of them, into another array that does not overlap. */
+extern void lazy_entries_sort_to(LazyEntry *to, const LazyEntry *from, int n);
+
 /* ---- changing a page ---- */
 
 /*

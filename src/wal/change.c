@@ -234,6 +234,38 @@ finish_generic_append(LazyChange *change)
 	END_CRIT_SECTION();
 }
 
+#ifdef USE_ASSERT_CHECKING
+
+/* The place of a changed page in the order of locks. */
+static uint64
+lock_rank(Buffer buffer)
+{
+	Page		page = BufferGetPage(buffer);
+
+	if (BufferGetBlockNumber(buffer) == LAZY_METAPAGE)
+		return PG_UINT64_MAX;
+	if (lazy_page_kind(page) == LAZY_KIND_PRIMARY)
+		return lazy_special(page)->bucket;
+	return (uint64) PG_UINT32_MAX + 1;
+}
+
+/*
+ * Replay locks the pages as the change names them, and on a standby nothing else
+ * keeps it and readers from waiting for each other.
+ */
+static bool
+names_pages_in_order(const LazyChange *change)
+{
+	for (int i = 1; i < change->npages; i++)
+	{
+		if (lock_rank(change->page[i - 1].buffer) > lock_rank(change->page[i].buffer))
+			return false;
+	}
+	return true;
+}
+
+#endif							/* USE_ASSERT_CHECKING */
+
 void
 lazy_change_finish(LazyChange *change)
 {
@@ -245,6 +277,7 @@ lazy_change_finish(LazyChange *change)
 		finish_generic_append(change);
 	else
 		finish_generic(change);
+	Assert(names_pages_in_order(change));
 
 	for (int i = 0; i < change->npages; i++)
 		lazy_ops_end(&change->page[i].ops);
