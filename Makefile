@@ -20,6 +20,9 @@ ISOLATION = $(sort $(patsubst specs/%.spec,%,$(wildcard specs/*.spec)))
 ISOLATION_OPTS = --load-extension=lazyhash
 TAP_TESTS = 1
 
+# PGXS looks at this as it is read
+EXTRA_CLEAN = $(wildcard src/*/*.d)
+
 ifdef LAZYHASH_RMGR_ID
 PG_CPPFLAGS += -DLAZYHASH_RMGR_ID=$(LAZYHASH_RMGR_ID)
 endif
@@ -34,6 +37,4 @@ include $(PGXS)
 # Each source file knows its headers by gcc's own lists.
 CFLAGS += -MMD
 -include $(OBJS:.o=.d)
-EXTRA_CLEAN += $(OBJS:.o=.d)
-
 include test/unit/unit.mk

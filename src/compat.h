@@ -28,6 +28,11 @@
 #define pg_noreturn				pg_attribute_noreturn()
 #endif
 
+/* 16: what is written past the buffer cache is aligned for direct I/O */
+#if PG_VERSION_NUM < 160000
+#define PGIOAlignedBlock		PGAlignedBlock
+#endif
+
 /* 16: relation file "locators" */
 #if PG_VERSION_NUM < 160000
 #define RelFileLocator			RelFileNode

@@ -20,6 +20,7 @@
 #include "storage/smgr.h"
 
 #include "lazyhash.h"
+#include "testpoint.h"
 
 /* Candidates of the map to look at before the relation is extended. */
 #define MAX_CANDIDATES		8
@@ -127,6 +128,7 @@ overflow_from_extension(Relation index)
 		spare.first = BufferGetBlockNumber(buffer) + 1;
 		spare.count = wanted - 1;
 	}
+	LAZY_TEST_POINT("overflow-new");
 	return buffer;
 }
 
@@ -206,7 +208,7 @@ lazy_space_flush(Relation index)
 static bool
 make_phase(Relation index, uint32 phase)
 {
-	static PGAlignedBlock zeroes;
+	static PGIOAlignedBlock zeroes;
 	BlockNumber start = RelationGetNumberOfBlocks(index);
 	uint32		length = lazy_phase_length(phase);
 	BlockNumber last;

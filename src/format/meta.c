@@ -221,17 +221,24 @@ lazy_meta_header_problem(Page page, bool *newer)
 	return NULL;
 }
 
+/*
+ * Phases are made at the end of the file, so each lies behind the one before:
+ * no two buckets share a block, and none has the metapage's.
+ */
 const char *
 lazy_meta_problem(Page page, bool *newer)
 {
 	LazyMetaData *meta = lazy_meta(page);
 	const char *problem = lazy_meta_header_problem(page, newer);
-	bool		misplaced = false;
+	uint64		end = LAZY_METAPAGE + 1;
 
 	if (problem != NULL)
 		return problem;
 	for (uint32 phase = 0; phase < meta->nphases; phase++)
-		misplaced |= (meta->phase_start[phase] == LAZY_METAPAGE ||
-					  meta->phase_start[phase] == InvalidBlockNumber);
-	return misplaced ? "metapage has a phase that begins nowhere" : NULL;
+	{
+		if (meta->phase_start[phase] < end)
+			return "metapage has a phase that does not begin behind the one before";
+		end = (uint64) meta->phase_start[phase] + lazy_phase_length(phase);
+	}
+	return end <= MaxBlockNumber ? NULL : "metapage has a phase that does not end";
 }

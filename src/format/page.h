@@ -249,7 +249,8 @@ extern bool lazy_page_is_zeroes(Page page);
 /*
  * Index of the first entry of the sorted prefix whose hash is >= hash (nsorted
  * if none).  Hash codes are uniform, so interpolation finds it in a probe or
- * two; a poor hash function costs no more than a binary search would.
+ * two; with a poor hash function it takes at most twice the probes of a binary
+ * search.
  */
 extern int	lazy_page_lower_bound(Page page, uint32 hash);
 

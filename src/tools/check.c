@@ -297,7 +297,8 @@ open_relations(LazyCheck *check, Oid indexoid, LOCKMODE lockmode)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot check index \"%s\"", RelationGetRelationName(check->index)),
 				 errdetail("The index is not valid."),
-				 errhint("REINDEX it, or drop it, if no CREATE INDEX CONCURRENTLY is at work on it.")));
+				 errhint("REINDEX it, or drop it, if no CREATE INDEX CONCURRENTLY "
+						 "is at work on it.")));
 	if (check->heap == NULL || heapoid != IndexGetRelation(indexoid, true))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),

@@ -65,12 +65,13 @@ check_entries(LazyCheck *check, LazyWalk *walk, bool before_split_next)
 
 		if (i > 0 && i < nsorted && lazy_entry_compare(&entries[i - 1], &entries[i]) >= 0)
 			return lazy_walk_problem(walk, walk->block,
-									 "Entry %d (hash %08x) does not sort after the entry before it, "
-									 "though the first %d entries are to be sorted.",
+									 "Entry %d (hash %08x) does not sort after the entry before "
+									 "it, though the first %d entries are to be sorted.",
 									 i, hash, nsorted);
 		if (!entry_belongs(check, walk, before_split_next, hash))
 			return lazy_walk_problem(walk, walk->block,
-									 "Entry %d (hash %08x) belongs to bucket %u, but the page to bucket %u.",
+									 "Entry %d (hash %08x) belongs to bucket %u, "
+									 "but the page to bucket %u.",
 									 i, hash, lazy_check_bucket_of(check, hash), walk->bucket);
 		if (!tid_is_possible(check, &tid))
 			return lazy_walk_problem(walk, walk->block,
@@ -113,7 +114,8 @@ check_split_state(LazyCheck *check, LazyWalk *walk)
 
 	if (!(walk->state.flags & LAZY_BEING_SPLIT) && walk->state.split_next != InvalidBlockNumber)
 		return lazy_walk_problem(walk, walk->primary,
-								 "Bucket %u is not being split, but a split is to go on at block %u.",
+								 "Bucket %u is not being split, "
+								 "but a split is to go on at block %u.",
 								 walk->bucket, walk->state.split_next);
 	if (walk->state.flags & LAZY_BEING_SPLIT)
 	{

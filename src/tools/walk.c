@@ -237,7 +237,8 @@ lazy_walk_start(LazyWalk *walk, const LazyMetaData *meta, uint32 bucket)
 					   bucket, lazy_kind_name(lazy_page_kind(page)));
 	if (lazy_special(page)->bucket != bucket)
 		lazy_corrupted(walk->index, walk->primary,
-					   "The primary page of bucket %u is to be here, but the page is that of bucket %u.",
+					   "The primary page of bucket %u is to be here, "
+					   "but the page is that of bucket %u.",
 					   bucket, lazy_special(page)->bucket);
 	walk->state = state_of(page);
 	walk->tail_passed = walk->state.tail == walk->primary;
@@ -260,7 +261,8 @@ end_of_chain(LazyWalk *walk)
 		if (walk->state.tail == walk->primary)
 			return LAZY_WALK_END;
 		lazy_corrupted(walk->index, walk->primary,
-					   "Bucket %u has no page but its primary page, but its tail link leads to block %u.",
+					   "Bucket %u has no page but its primary page, "
+					   "but its tail link leads to block %u.",
 					   walk->bucket, walk->state.tail);
 	}
 
@@ -293,7 +295,8 @@ lazy_walk_next(LazyWalk *walk)
 								 walk->bucket, next, walk->nblocks);
 	if (walk->pages >= walk->nblocks)
 		return lazy_walk_problem(walk, before,
-								 "The chain of bucket %u has more pages than the index: it runs in a circle.",
+								 "The chain of bucket %u has more pages than the index: "
+								 "it runs in a circle.",
 								 walk->bucket);
 
 	lazy_tool_copy(walk->index, next, walk->strategy, page);
@@ -305,8 +308,8 @@ lazy_walk_next(LazyWalk *walk)
 		return lazy_walk_problem(walk, next, "%s", problem);
 	if (lazy_page_kind(page) != LAZY_KIND_OVERFLOW || lazy_special(page)->bucket != walk->bucket)
 		return lazy_walk_problem(walk, next,
-								 "An overflow page of bucket %u is to be here, for block %u leads to it, "
-								 "but the page is of kind %s, bucket %u.",
+								 "An overflow page of bucket %u is to be here, for block %u "
+								 "leads to it, but the page is of kind %s, bucket %u.",
 								 walk->bucket, before,
 								 lazy_kind_name(lazy_page_kind(page)), lazy_special(page)->bucket);
 	return LAZY_WALK_PAGE;

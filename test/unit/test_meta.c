@@ -341,10 +341,13 @@ test_meta_page(void)
 			CHECK(lazy_bucket_block(bucket, meta->phase_start, meta->nphases) == bucket + 1);
 		if (meta->nphases < LAZY_MAX_PHASES)
 		{
-			lazy_meta_add_phase(page, 4711);
+			/* behind some overflow pages */
+			BlockNumber start = 1 + lazy_phase_first_bucket(meta->nphases) + 4711;
+
+			lazy_meta_add_phase(page, start);
 			lazy_meta_set_maxbucket(page, lazy_phase_first_bucket(meta->nphases - 1));
 			CHECK(lazy_meta_problem(page, &newer) == NULL);
-			CHECK(lazy_bucket_block(meta->maxbucket, meta->phase_start, meta->nphases) == 4711);
+			CHECK(lazy_bucket_block(meta->maxbucket, meta->phase_start, meta->nphases) == start);
 		}
 		CHECK(lazy_page_problem(page) != NULL);
 		CHECK(guarded_intact(guarded));
@@ -410,10 +413,14 @@ test_meta_problem(void)
 	meta->nphases--;
 	meta->nphases--;
 	meta_problem_is("metapage lacks the phase of its last bucket", false);
-	meta->phase_start[meta->nphases - 1] = 0;
-	meta_problem_is("metapage has a phase that begins nowhere", false);
-	meta->phase_start[0] = InvalidBlockNumber;
-	meta_problem_is("metapage has a phase that begins nowhere", false);
+	meta->phase_start[0] = LAZY_METAPAGE;
+	meta_problem_is("metapage has a phase that does not begin behind the one before", false);
+	meta->phase_start[meta->nphases - 1]--;
+	meta_problem_is("metapage has a phase that does not begin behind the one before", false);
+	meta->phase_start[0]++;
+	meta_problem_is("metapage has a phase that does not begin behind the one before", false);
+	meta->phase_start[meta->nphases - 1] = MaxBlockNumber;
+	meta_problem_is("metapage has a phase that does not end", false);
 	free(guarded);
 }
 

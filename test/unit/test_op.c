@@ -112,6 +112,11 @@ test_fields(void)
 	CHECK(lazy_special(page)->flags == (LAZY_KIND_PRIMARY | LAZY_BEING_POPULATED));
 	CHECK(lazy_special(page)->posted == 1);
 
+	/* What is both set and cleared is set. */
+	lazy_op_set_flags(&ops, LAZY_BEING_SPLIT, LAZY_BEING_SPLIT | LAZY_BEING_POPULATED);
+	CHECK(apply() == NULL);
+	CHECK(lazy_special(page)->flags == (LAZY_KIND_PRIMARY | LAZY_BEING_SPLIT));
+
 	lazy_op_free(&ops);
 	CHECK(apply() == NULL);
 	CHECK(lazy_special(page)->flags == LAZY_KIND_FREE && lazy_special(page)->deletions == 16);

@@ -374,28 +374,40 @@ test_prefix_sorted(void)
 	CHECK(nseen > ROUNDS / 2);
 }
 
+/* Of any number of entries, a page's and more. */
 static void
 test_sort(void)
 {
-	int			n = 3 * LAZY_PAGE_CAPACITY;
-	LazyEntry  *sorted = malloc(n * sizeof(LazyEntry));
-	LazyEntry  *expected = malloc(n * sizeof(LazyEntry));
+	int			most = 3 * LAZY_PAGE_CAPACITY;
+	LazyEntry  *entries = malloc(most * sizeof(LazyEntry));
+	LazyEntry  *expected = malloc(most * sizeof(LazyEntry));
+	LazyEntry  *sorted = malloc(most * sizeof(LazyEntry));
 
-	for (int round = 0; round < 4 * HASH_KINDS; round++)
+	for (int round = 0; round < ROUNDS; round++)
 	{
+		int			n = random_below(round % 2 ? LAZY_PAGE_CAPACITY + 1 : most + 1);
+
+		if (round < 20)
+			n = round / 2;
 		for (int i = 0; i < n; i++)
 		{
 			ItemPointerData tid = fresh_tid();
 
-			lazy_entry_set(&sorted[i], random_hash(round % HASH_KINDS), &tid);
+			lazy_entry_set(&entries[i], random_hash(round % HASH_KINDS), &tid);
 		}
-		memcpy(expected, sorted, n * sizeof(LazyEntry));
+		memcpy(expected, entries, n * sizeof(LazyEntry));
 		qsort(expected, n, sizeof(LazyEntry), model_compare);
-		lazy_entries_sort(sorted, n);
-		CHECK(memcmp(sorted, expected, n * sizeof(LazyEntry)) == 0);
+		if (n <= LAZY_PAGE_CAPACITY)
+		{
+			lazy_entries_sort_to(sorted, entries, n);
+			CHECK(memcmp(sorted, expected, n * sizeof(LazyEntry)) == 0);
+		}
+		lazy_entries_sort(entries, n);
+		CHECK(memcmp(entries, expected, n * sizeof(LazyEntry)) == 0);
 	}
-	free(sorted);
+	free(entries);
 	free(expected);
+	free(sorted);
 }
 
 /* ---- making, freeing, and what is wrong with a page ---- */

@@ -21,7 +21,7 @@ UNIT_INCLUDES = -include test/unit/blcksz.h -I$(shell $(PG_CONFIG) --includedir-
 UNIT_LIBS = -L$(shell $(PG_CONFIG) --pkglibdir) -L$(shell $(PG_CONFIG) --libdir) \
 	-lpgcommon -lpgport -lm
 
-.PHONY: unit unit-clean
+.PHONY: unit unit-clean clean
 
 unit: $(UNIT_PROGRAMS)
 	@status=0; \
@@ -31,6 +31,8 @@ unit: $(UNIT_PROGRAMS)
 $(UNIT_OUT)/unit-%: $(UNIT_SOURCES) $(UNIT_HEADERS)
 	@mkdir -p $(UNIT_OUT)
 	$(CC) $(UNIT_CFLAGS) -DUNIT_BLCKSZ=$* $(UNIT_INCLUDES) -o $@ $(UNIT_SOURCES) $(UNIT_LIBS)
+
+clean: unit-clean
 
 unit-clean:
 	rm -rf $(UNIT_OUT)
