@@ -478,11 +478,15 @@ lock_second_page(const Split *split, bool *longer)
 	return buffer;
 }
 
-/*
- * Makes the next bucket if it is due.  False if it is not, or if another
- * backend makes it.
- */
-static bool
+typedef enum SplitOutcome
+{
+	SPLIT_NOT_DUE,
+	SPLIT_BY_ANOTHER,			/* another backend was quicker */
+	SPLIT_MADE,
+} SplitOutcome;
+
+/* Makes the next bucket if it is due. */
+static SplitOutcome
 split_next_bucket(Relation index, bool fullness)
 {
 	Split		split = {.index = index};
@@ -492,11 +496,11 @@ split_next_bucket(Relation index, bool fullness)
 
 	if (!next_is_due(index, fullness, &split.target) ||
 		!lazy_phase_ensure(index, split.target))
-		return false;
+		return SPLIT_NOT_DUE;
 	split.source = lazy_source_bucket(split.target);
 	split.mask = lazy_highmask(split.target);
 	if (!lock_source(index, &split))
-		return false;
+		return SPLIT_BY_ANOTHER;
 	lock_target(&split);
 	overflow = lock_second_page(&split, &longer);
 
@@ -521,15 +525,24 @@ split_next_bucket(Relation index, bool fullness)
 		lazy_space_freed(index, freed);
 	if (longer)
 		lazy_split_complete(index, split.source);
-	return true;
+	return SPLIT_MADE;
 }
 
+/*
+ * A split that another backend makes meanwhile is left at that where the count
+ * asked for it: if it still does, the next posting will see.  A page gives its
+ * sign of fullness but once, so there the next bucket is tried.
+ */
 void
 lazy_split_if_due(Relation index, bool fullness, int most)
 {
-	for (int i = 0; i < most; i++)
+	for (int tries = 0; most > 0 && tries < 8; tries++)
 	{
-		if (!split_next_bucket(index, fullness))
+		SplitOutcome outcome = split_next_bucket(index, fullness);
+
+		if (outcome == SPLIT_NOT_DUE || (outcome == SPLIT_BY_ANOTHER && !fullness))
 			break;
+		if (outcome == SPLIT_MADE)
+			most--;
 	}
 }
