@@ -348,6 +348,22 @@ build_and_install()
 	fi
 }
 
+# run_tap SECONDS FILE DIRECTORY: runs a TAP program of the source tree by prove, in the environment
+# that PGXS gives it, for all server versions.  The directory takes its clusters and logs.
+# Returns prove's status, 124 when the time was up.  Needs build_and_install.
+run_tap()
+{
+	run_as mkdir -p "$3/tmp_check/log"
+	run_limited "$1" env -C "$source_dir" -u PGHOST -u PGUSER -u PGDATABASE \
+		PERL5LIB="$pgxs_dir/src/test/perl${PERL5LIB:+:$PERL5LIB}" \
+		PG_REGRESS="$pgxs_dir/src/test/regress/pg_regress" \
+		TESTDIR="$3" TESTDATADIR="$3/tmp_check" TESTLOGDIR="$3/tmp_check/log" \
+		PG_TEST_PORT_DIR="$workdir" top_builddir="$pgxs_dir" \
+		share_contrib_dir="$("$PG_CONFIG" --sharedir)/contrib" \
+		enable_injection_points="$(make_variable enable_injection_points)" \
+		PGPORT="$(free_port)" prove --verbose "$2"
+}
+
 # set_up [MAKE-ARGUMENT...]: everything up to an installed lazyhash in a private server.
 set_up()
 {

@@ -1,6 +1,6 @@
 --
--- lazyhash_add_opclasses() makes operator classes for the types of other extensions and of users that
--- hash has classes for, whichever of the extensions was there first.
+-- lazyhash_add_opclasses() makes operator classes for the types of other extensions and of users
+-- that hash has classes for, whichever of the extensions was there first.
 --
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set setup :abs_srcdir '/sql/include/setup.sql'
@@ -52,11 +52,13 @@ WHERE opcmethod = (SELECT oid FROM pg_am WHERE amname = 'lazyhash') AND oid >= 1
 
 -- they belong to nobody's extension, or pg_dump would not write them
 SELECT pg_describe_object(classid, objid, 0) FROM pg_depend
-WHERE deptype = 'e' AND pg_describe_object(classid, objid, 0) ~ 'operator.*(citext|hstore).*lazyhash';
+WHERE deptype = 'e'
+  AND pg_describe_object(classid, objid, 0) ~ 'operator.*(citext|hstore).*lazyhash';
 
 CREATE INDEX t_c ON t USING lazyhash (c);
 CREATE INDEX t_h ON t USING lazyhash (h);
-INSERT INTO t SELECT CASE WHEN i % 2 = 0 THEN 'key ' ELSE 'KEY ' END || i / 2, hstore('a', (i % 100)::text) || hstore('b', NULL)
+INSERT INTO t SELECT CASE WHEN i % 2 = 0 THEN 'key ' ELSE 'KEY ' END || i / 2,
+                     hstore('a', (i % 100)::text) || hstore('b', NULL)
 FROM generate_series(1, 2000) i;
 SELECT pg_temp.wrong_keys('t_c') + pg_temp.wrong_keys('t_h') AS wrong;
 SET enable_seqscan = off;
@@ -74,29 +76,40 @@ INSERT INTO logins VALUES ('rOOT');
 SET client_min_messages = warning;	-- without a word on shell types
 CREATE TYPE celsius;
 CREATE FUNCTION celsius_in(cstring) RETURNS celsius IMMUTABLE STRICT LANGUAGE internal AS 'int4in';
-CREATE FUNCTION celsius_out(celsius) RETURNS cstring IMMUTABLE STRICT LANGUAGE internal AS 'int4out';
+CREATE FUNCTION celsius_out(celsius) RETURNS cstring IMMUTABLE STRICT LANGUAGE internal
+	AS 'int4out';
 CREATE TYPE celsius (INPUT = celsius_in, OUTPUT = celsius_out, LIKE = int4);
-CREATE FUNCTION celsius_eq(celsius, celsius) RETURNS boolean IMMUTABLE STRICT LANGUAGE internal AS 'int4eq';
-CREATE FUNCTION celsius_eq_int8(celsius, int8) RETURNS boolean IMMUTABLE STRICT LANGUAGE internal AS 'int48eq';
-CREATE FUNCTION int8_eq_celsius(int8, celsius) RETURNS boolean IMMUTABLE STRICT LANGUAGE internal AS 'int84eq';
+CREATE FUNCTION celsius_eq(celsius, celsius) RETURNS boolean IMMUTABLE STRICT LANGUAGE internal
+	AS 'int4eq';
+CREATE FUNCTION celsius_eq_int8(celsius, int8) RETURNS boolean IMMUTABLE STRICT LANGUAGE internal
+	AS 'int48eq';
+CREATE FUNCTION int8_eq_celsius(int8, celsius) RETURNS boolean IMMUTABLE STRICT LANGUAGE internal
+	AS 'int84eq';
 CREATE FUNCTION celsius_hash(celsius) RETURNS int IMMUTABLE STRICT LANGUAGE internal AS 'hashint4';
-CREATE OPERATOR = (FUNCTION = celsius_eq, LEFTARG = celsius, RIGHTARG = celsius, COMMUTATOR = =, HASHES, RESTRICT = eqsel, JOIN = eqjoinsel);
-CREATE OPERATOR = (FUNCTION = celsius_eq_int8, LEFTARG = celsius, RIGHTARG = int8, RESTRICT = eqsel, JOIN = eqjoinsel);
-CREATE OPERATOR = (FUNCTION = int8_eq_celsius, LEFTARG = int8, RIGHTARG = celsius, COMMUTATOR = =, RESTRICT = eqsel, JOIN = eqjoinsel);
+CREATE OPERATOR = (FUNCTION = celsius_eq, LEFTARG = celsius, RIGHTARG = celsius, COMMUTATOR = =,
+	HASHES, RESTRICT = eqsel, JOIN = eqjoinsel);
+CREATE OPERATOR = (FUNCTION = celsius_eq_int8, LEFTARG = celsius, RIGHTARG = int8,
+	RESTRICT = eqsel, JOIN = eqjoinsel);
+CREATE OPERATOR = (FUNCTION = int8_eq_celsius, LEFTARG = int8, RIGHTARG = celsius, COMMUTATOR = =,
+	RESTRICT = eqsel, JOIN = eqjoinsel);
 CREATE OPERATOR FAMILY "heat ops" USING hash;
 CREATE OPERATOR CLASS celsius_ops DEFAULT FOR TYPE celsius USING hash FAMILY "heat ops" AS
 	OPERATOR 1 = (celsius, celsius), FUNCTION 1 celsius_hash(celsius);
-CREATE OPERATOR CLASS celsius_second_ops FOR TYPE celsius USING hash FAMILY "heat ops" AS STORAGE celsius;
+CREATE OPERATOR CLASS celsius_second_ops FOR TYPE celsius USING hash FAMILY "heat ops"
+	AS STORAGE celsius;
 ALTER OPERATOR FAMILY "heat ops" USING hash ADD
-	OPERATOR 1 = (celsius, int8), OPERATOR 1 = (int8, celsius), OPERATOR 1 = (int8, int8), FUNCTION 1 (int8, int8) hashint8(int8);
+	OPERATOR 1 = (celsius, int8), OPERATOR 1 = (int8, celsius), OPERATOR 1 = (int8, int8),
+		FUNCTION 1 (int8, int8) hashint8(int8);
 SELECT replace(lazyhash_add_opclasses(), 'addons.', '') AS command;
 SELECT * FROM missing;
 SELECT opcname, amvalidate(oid) FROM pg_opclass
-WHERE opcmethod = (SELECT oid FROM pg_am WHERE amname = 'lazyhash') AND opcintype = 'celsius'::regtype ORDER BY 1;
+WHERE opcmethod = (SELECT oid FROM pg_am WHERE amname = 'lazyhash')
+	AND opcintype = 'celsius'::regtype ORDER BY 1;
 CREATE TABLE weather (today celsius, yesterday celsius);
 CREATE INDEX weather_today ON weather USING lazyhash (today);
 CREATE INDEX weather_yesterday ON weather USING lazyhash (yesterday celsius_second_ops);
-INSERT INTO weather SELECT (i % 50)::text::celsius, (i % 70)::text::celsius FROM generate_series(1, 1000) i;
+INSERT INTO weather SELECT (i % 50)::text::celsius, (i % 70)::text::celsius
+	FROM generate_series(1, 1000) i;
 SELECT pg_temp.wrong_keys('weather_today') + pg_temp.wrong_keys('weather_yesterday') AS wrong;
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
@@ -107,12 +120,17 @@ RESET enable_seqscan;
 
 -- a class in a family of the server
 CREATE TYPE fahrenheit;
-CREATE FUNCTION fahrenheit_in(cstring) RETURNS fahrenheit IMMUTABLE STRICT LANGUAGE internal AS 'int4in';
-CREATE FUNCTION fahrenheit_out(fahrenheit) RETURNS cstring IMMUTABLE STRICT LANGUAGE internal AS 'int4out';
+CREATE FUNCTION fahrenheit_in(cstring) RETURNS fahrenheit IMMUTABLE STRICT LANGUAGE internal
+	AS 'int4in';
+CREATE FUNCTION fahrenheit_out(fahrenheit) RETURNS cstring IMMUTABLE STRICT LANGUAGE internal
+	AS 'int4out';
 CREATE TYPE fahrenheit (INPUT = fahrenheit_in, OUTPUT = fahrenheit_out, LIKE = int4);
-CREATE FUNCTION fahrenheit_eq(fahrenheit, fahrenheit) RETURNS boolean IMMUTABLE STRICT LANGUAGE internal AS 'int4eq';
-CREATE FUNCTION fahrenheit_hash(fahrenheit) RETURNS int IMMUTABLE STRICT LANGUAGE internal AS 'hashint4';
-CREATE OPERATOR = (FUNCTION = fahrenheit_eq, LEFTARG = fahrenheit, RIGHTARG = fahrenheit, COMMUTATOR = =, HASHES);
+CREATE FUNCTION fahrenheit_eq(fahrenheit, fahrenheit) RETURNS boolean IMMUTABLE STRICT
+	LANGUAGE internal AS 'int4eq';
+CREATE FUNCTION fahrenheit_hash(fahrenheit) RETURNS int IMMUTABLE STRICT LANGUAGE internal
+	AS 'hashint4';
+CREATE OPERATOR = (FUNCTION = fahrenheit_eq, LEFTARG = fahrenheit, RIGHTARG = fahrenheit,
+	COMMUTATOR = =, HASHES);
 CREATE OPERATOR CLASS fahrenheit_ops DEFAULT FOR TYPE fahrenheit USING hash FAMILY integer_ops AS
 	OPERATOR 1 = (fahrenheit, fahrenheit), FUNCTION 1 fahrenheit_hash(fahrenheit);
 SELECT replace(lazyhash_add_opclasses(), 'addons.', '') AS command;
@@ -134,7 +152,8 @@ SELECT * FROM missing ORDER BY opcname COLLATE "C";
 SELECT count(*) AS commands FROM "Another Schema".lazyhash_add_opclasses();
 SELECT * FROM missing;
 SELECT opcname, opcnamespace::regnamespace FROM pg_opclass
-WHERE opcmethod = (SELECT oid FROM pg_am WHERE amname = 'lazyhash') AND opcname IN ('text_ops', 'fahrenheit_ops') ORDER BY 1;
+WHERE opcmethod = (SELECT oid FROM pg_am WHERE amname = 'lazyhash')
+	AND opcname IN ('text_ops', 'fahrenheit_ops') ORDER BY 1;
 ROLLBACK;
 DROP SCHEMA "Another Schema";
 SELECT * FROM missing;

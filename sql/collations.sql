@@ -36,9 +36,11 @@ DROP SCHEMA collations CASCADE;
 
 CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
 CREATE TABLE people (name text COLLATE nocase, born int);
-INSERT INTO people SELECT (ARRAY['ada', 'ADA', 'Ada'])[i % 3 + 1] || i / 3, i FROM generate_series(0, 899) i;
+INSERT INTO people SELECT (ARRAY['ada', 'ADA', 'Ada'])[i % 3 + 1] || i / 3, i
+	FROM generate_series(0, 899) i;
 CREATE INDEX people_name ON people USING lazyhash (name);
-INSERT INTO people SELECT (ARRAY['bob', 'BOB', 'Bob'])[i % 3 + 1] || i / 3, i FROM generate_series(0, 899) i;
+INSERT INTO people SELECT (ARRAY['bob', 'BOB', 'Bob'])[i % 3 + 1] || i / 3, i
+	FROM generate_series(0, 899) i;
 SELECT pg_temp.wrong_keys('people_name') AS wrong;
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;

@@ -12,7 +12,8 @@ CREATE TABLE numbers (i2 int2, i4 int4, i8 int8, f4 float4, f8 float8);
 INSERT INTO numbers
 	SELECT i, i, i, i / 4.0, i / 4.0 FROM generate_series(-300, 300) i
 	UNION ALL
-	SELECT i, 65536 * i + 1, 4294967296 * i + 1, i / 7.0::float4, i / 7.0 FROM generate_series(-300, 300) i;
+	SELECT i, 65536 * i + 1, 4294967296 * i + 1, i / 7.0::float4, i / 7.0
+		FROM generate_series(-300, 300) i;
 INSERT INTO numbers VALUES (32767, 2147483647, 9223372036854775807, 'Infinity', 'Infinity'),
 	(-32768, -2147483648, -9223372036854775808, 'NaN', 'NaN'), (0, 0, 0, '-0', '-0');
 CREATE INDEX numbers_i2 ON numbers USING lazyhash (i2);
@@ -23,7 +24,8 @@ CREATE INDEX numbers_f8 ON numbers USING lazyhash (f8);
 -- the collation of names is "C", and an index serves its own collation only
 CREATE TABLE strings (t text COLLATE "C", n name);
 INSERT INTO strings SELECT 'key ' || i % 200, 'key ' || i % 150 FROM generate_series(1, 600) i;
-INSERT INTO strings VALUES (repeat('x', 63), repeat('x', 63)), (repeat('x', 64), repeat('y', 63)), ('', '');
+INSERT INTO strings VALUES (repeat('x', 63), repeat('x', 63)), (repeat('x', 64), repeat('y', 63)),
+	('', '');
 CREATE INDEX strings_t ON strings USING lazyhash (t);
 CREATE INDEX strings_n ON strings USING lazyhash (n);
 ANALYZE numbers, strings;
@@ -33,18 +35,21 @@ CREATE VIEW pairs AS
 	SELECT o.amoplefttype::regtype AS l, o.amoprighttype::regtype AS r
 	FROM pg_amop o JOIN pg_opfamily f ON f.oid = o.amopfamily JOIN pg_am a ON a.oid = f.opfmethod
 	WHERE a.amname = 'lazyhash' AND o.amoplefttype <> o.amoprighttype AND o.amopstrategy = 1;
-SELECT * FROM pairs ORDER BY l::text, r::text;
+SELECT * FROM pairs ORDER BY l::text COLLATE "C", r::text COLLATE "C";
 
 CREATE FUNCTION column_of(type regtype) RETURNS text LANGUAGE sql AS $$
 	SELECT attname FROM pg_attribute
-	WHERE attrelid IN ('numbers'::regclass, 'strings'::regclass) AND attnum > 0 AND atttypid = type $$;
+	WHERE attrelid IN ('numbers'::regclass, 'strings'::regclass) AND attnum > 0
+		AND atttypid = type $$;
 CREATE FUNCTION join_rows(tab text, l text, r text, through_index boolean) RETURNS bigint
 LANGUAGE plpgsql
-SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off SET enable_memoize = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off
+	SET enable_memoize = off
 AS $$
 DECLARE
 	-- the subselect keeps the outer side from being the indexed one
-	query text := format('SELECT count(*) FROM (SELECT %3$I AS k FROM %1$I OFFSET 0) o JOIN %1$I t ON t.%2$I = o.k',
+	query text := format('SELECT count(*) FROM (SELECT %3$I AS k FROM %1$I OFFSET 0) o'
+	                     ' JOIN %1$I t ON t.%2$I = o.k',
 	                     tab, l, r);
 	line text;
 	plan text := '';
@@ -66,8 +71,10 @@ $$;
 SELECT l, r, indexed > 0 AS finds, indexed = read AS same
 FROM (SELECT l, r, join_rows(tab, column_of(l), column_of(r), true) AS indexed,
              join_rows(tab, column_of(l), column_of(r), false) AS read
-      FROM pairs, LATERAL (SELECT CASE WHEN column_of(l) IN ('t', 'n') THEN 'strings' ELSE 'numbers' END) AS x(tab)) q
-ORDER BY l::text, r::text;
+      FROM pairs,
+           LATERAL (SELECT CASE WHEN l IN ('text'::regtype, 'name'::regtype)
+                                THEN 'strings' ELSE 'numbers' END) AS x(tab)) q
+ORDER BY l::text COLLATE "C", r::text COLLATE "C";
 
 -- constants, of the wider and of the narrower type, out of range, and on the other side
 SET enable_seqscan = off;

@@ -51,7 +51,8 @@ CREATE INDEX t_part ON t USING lazyhash (v) WHERE k > 2500;
 INSERT INTO t VALUES (8001, 'V1'), (8002, 'v3'), (10, 'V10'), (NULL, 'V10'), (8003, NULL);
 UPDATE t SET v = upper(v) WHERE k % 3 = 0;
 UPDATE t SET k = k - 3000 WHERE k BETWEEN 2501 AND 3000;
-SELECT pg_temp.wrong_keys('t_lower') + pg_temp.wrong_keys('t_mod') + pg_temp.wrong_keys('t_part') AS wrong;
+SELECT pg_temp.wrong_keys('t_lower') + pg_temp.wrong_keys('t_mod') + pg_temp.wrong_keys('t_part')
+	AS wrong;
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 EXPLAIN (COSTS OFF) SELECT * FROM t WHERE lower(v) = 'v10';
@@ -130,7 +131,8 @@ INSERT INTO p VALUES (7, 'd');
 
 -- LIKE and inheritance
 CREATE TABLE origin (k int, v text, EXCLUDE USING lazyhash (k WITH =) WITH (batch = 16));
-CREATE INDEX origin_v ON origin USING lazyhash (v text_pattern_ops) WITH (fillfactor = 40) WHERE k > 0;
+CREATE INDEX origin_v ON origin USING lazyhash (v text_pattern_ops) WITH (fillfactor = 40)
+	WHERE k > 0;
 CREATE TABLE copy (LIKE origin INCLUDING INDEXES);
 \d copy
 SELECT relname, reloptions FROM pg_class WHERE relname ~ '^copy_' AND relkind = 'i' ORDER BY 1;

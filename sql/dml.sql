@@ -1,12 +1,14 @@
 --
--- Whatever a transaction does to a table and however it ends, the index finds the rows that there are.
+-- Whatever a transaction does to a table and however it ends, the index finds the rows that there
+-- are.
 --
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set setup :abs_srcdir '/sql/include/setup.sql'
 \i :setup
 CREATE SCHEMA dml;
 SET search_path = dml, public;
-CREATE TABLE t (k int, v int, pad text DEFAULT repeat('x', 100)) WITH (autovacuum_enabled = off, fillfactor = 50);
+CREATE TABLE t (k int, v int, pad text DEFAULT repeat('x', 100))
+	WITH (autovacuum_enabled = off, fillfactor = 50);
 CREATE INDEX t_k ON t USING lazyhash (k);
 INSERT INTO t SELECT i, 0 FROM generate_series(1, 2000) i;
 SELECT pg_temp.wrong_keys('t_k') AS wrong;

@@ -50,7 +50,8 @@ INSERT INTO t_v VALUES (1);
 CREATE VIEW w AS SELECT * FROM t;
 CREATE INDEX ON w USING lazyhash (k);
 CREATE TABLE s USING lazyhash AS SELECT 1;
-CREATE OPERATOR CLASS point_ops DEFAULT FOR TYPE point USING lazyhash AS OPERATOR 2 ~= (point, point);
+CREATE OPERATOR CLASS point_ops DEFAULT FOR TYPE point USING lazyhash
+	AS OPERATOR 2 ~= (point, point);
 CREATE OPERATOR CLASS point_ops DEFAULT FOR TYPE point USING lazyhash AS FUNCTION 4 hashint4(int4);
 
 -- a class that is not whole is found out
@@ -59,7 +60,8 @@ SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'half_ops';
 CREATE INDEX ON t USING lazyhash (k half_ops);
 DROP OPERATOR CLASS half_ops USING lazyhash;
 DROP OPERATOR FAMILY half_ops USING lazyhash;
-CREATE OPERATOR CLASS odd_ops FOR TYPE int4 USING lazyhash AS OPERATOR 1 < (int4, int4), FUNCTION 1 hashtext(text);
+CREATE OPERATOR CLASS odd_ops FOR TYPE int4 USING lazyhash AS OPERATOR 1 < (int4, int4),
+	FUNCTION 1 hashtext(text);
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'odd_ops';
 DROP OPERATOR FAMILY odd_ops USING lazyhash CASCADE;
 

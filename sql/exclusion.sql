@@ -1,5 +1,6 @@
 --
--- EXCLUDE USING lazyhash (c WITH =) keeps equal values out of a table, for as long as the constraint says.
+-- EXCLUDE USING lazyhash (c WITH =) keeps equal values out of a table, for as long as the
+-- constraint says.
 --
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set setup :abs_srcdir '/sql/include/setup.sql'
@@ -32,7 +33,8 @@ SELECT k, v FROM t WHERE k IN ('key 9', 'moved') ORDER BY 1;
 
 -- ON CONFLICT
 INSERT INTO t VALUES ('key 8', 0), ('new', 0) ON CONFLICT DO NOTHING;
-INSERT INTO t VALUES ('key 10', 0), ('newer', 0), ('newer', 1) ON CONFLICT ON CONSTRAINT t_k_excl DO NOTHING RETURNING *;
+INSERT INTO t VALUES ('key 10', 0), ('newer', 0), ('newer', 1)
+	ON CONFLICT ON CONSTRAINT t_k_excl DO NOTHING RETURNING *;
 INSERT INTO t SELECT 'key ' || i, 0 FROM generate_series(2991, 3010) i ON CONFLICT DO NOTHING;
 SELECT count(*) FROM t WHERE k ~ '^key 30[01].$';
 INSERT INTO t VALUES ('key 8', 0) ON CONFLICT (k) DO NOTHING;
@@ -68,7 +70,8 @@ ROLLBACK;
 SELECT count(*), count(DISTINCT k) FROM later;
 
 -- partial: only rows that the predicate holds for keep each other out
-CREATE TABLE seats (seat int, gone boolean NOT NULL DEFAULT false, EXCLUDE USING lazyhash (seat WITH =) WHERE (NOT gone));
+CREATE TABLE seats (seat int, gone boolean NOT NULL DEFAULT false,
+	EXCLUDE USING lazyhash (seat WITH =) WHERE (NOT gone));
 INSERT INTO seats SELECT i FROM generate_series(1, 500) i;
 INSERT INTO seats VALUES (7);
 UPDATE seats SET gone = true WHERE seat = 7;
@@ -85,11 +88,20 @@ INSERT INTO logins VALUES ('rOOt');
 INSERT INTO logins VALUES ('rOOt') ON CONFLICT DO NOTHING;
 
 -- types whose equal values look different
-CREATE TABLE odd (f float8, n numeric, EXCLUDE USING lazyhash (f WITH =), EXCLUDE USING lazyhash (n WITH =));
+CREATE TABLE odd (f float8, n numeric,
+	EXCLUDE USING lazyhash (f WITH =), EXCLUDE USING lazyhash (n WITH =));
 INSERT INTO odd VALUES ('0', 1.0), ('NaN', 2);
 INSERT INTO odd VALUES ('-0', 3);
 INSERT INTO odd VALUES ('NaN', 4);
 INSERT INTO odd VALUES (1, 1.00);
+
+-- values that share a hash code are not equal
+CREATE TABLE alike (k bigint, EXCLUDE USING lazyhash (k WITH =));
+SELECT hashint8(7) = hashint8(7 * 4294967296) AS one_code;
+INSERT INTO alike VALUES (7), (7 * 4294967296);
+INSERT INTO alike VALUES (7 * 4294967296);
+INSERT INTO alike VALUES (7), (8) ON CONFLICT DO NOTHING;
+SELECT * FROM alike ORDER BY k;
 
 -- a commutative operator of another type does not do, nor one that is not equality
 CREATE TABLE bad (k int, EXCLUDE USING lazyhash (k WITH <>));
@@ -126,7 +138,8 @@ SELECT count(*), count(DISTINCT k) FROM busy;
 REINDEX TABLE busy;
 INSERT INTO busy VALUES (101);
 
-SELECT pg_temp.wrong_keys('t_k_excl') + pg_temp.wrong_keys('keyed_k_excl') + pg_temp.wrong_keys('later_k_excl')
+SELECT pg_temp.wrong_keys('t_k_excl') + pg_temp.wrong_keys('keyed_k_excl')
+	+ pg_temp.wrong_keys('later_k_excl')
 	+ pg_temp.wrong_keys('seats_seat_excl') + pg_temp.wrong_keys('busy_k_excl') AS wrong;
 SELECT pg_temp.check_indexes();
 SET client_min_messages = warning;

@@ -11,7 +11,8 @@ SET search_path = extension, public;
 SELECT pg_describe_object(d.classid, d.objid, 0) AS without_comment
 FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'lazyhash'
 WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
-  AND d.classid IN ('pg_proc'::regclass, 'pg_am'::regclass, 'pg_class'::regclass, 'pg_type'::regclass)
+  AND d.classid IN ('pg_proc'::regclass, 'pg_am'::regclass, 'pg_class'::regclass,
+	'pg_type'::regclass)
   AND obj_description(d.objid, d.classid::regclass::name) IS NULL;
 SELECT amname, obj_description(oid, 'pg_am') FROM pg_am WHERE amname = 'lazyhash';
 -- who may call what
@@ -34,7 +35,8 @@ SELECT count(*) FROM pg_proc WHERE proname ~ '^lazyhash';
 SELECT count(*) FROM pg_opfamily f WHERE NOT EXISTS (SELECT FROM pg_am a WHERE a.oid = f.opfmethod);
 CREATE EXTENSION lazyhash SCHEMA "An odd. Schema";
 SELECT DISTINCT p.pronamespace::regnamespace FROM pg_proc p WHERE proname ~ '^lazyhash';
-SELECT DISTINCT c.opcnamespace::regnamespace FROM pg_opclass c JOIN pg_am a ON a.oid = c.opcmethod AND a.amname = 'lazyhash';
+SELECT DISTINCT c.opcnamespace::regnamespace FROM pg_opclass c JOIN pg_am a ON a.oid = c.opcmethod
+	AND a.amname = 'lazyhash';
 CREATE TABLE t (k int, v text, a int[], EXCLUDE USING lazyhash (k WITH =));
 CREATE INDEX t_v ON t USING lazyhash (v);
 CREATE INDEX t_v_pattern ON t USING lazyhash (v "An odd. Schema".text_pattern_ops);
@@ -55,7 +57,8 @@ ROLLBACK;
 
 -- a search path that holds other operators and functions leads nobody astray
 CREATE SCHEMA trap;
-CREATE FUNCTION trap.format(text, VARIADIC text[]) RETURNS text LANGUAGE sql AS $$ SELECT 'DROP TABLE nothing' $$;
+CREATE FUNCTION trap.format(text, VARIADIC text[]) RETURNS text LANGUAGE sql
+	AS $$ SELECT 'DROP TABLE nothing' $$;
 CREATE FUNCTION trap.always(oid, oid) RETURNS boolean LANGUAGE sql AS 'SELECT true';
 CREATE OPERATOR trap.= (FUNCTION = trap.always, LEFTARG = oid, RIGHTARG = oid);
 BEGIN;
@@ -64,7 +67,8 @@ SET LOCAL search_path = trap, pg_catalog;
 CREATE EXTENSION lazyhash SCHEMA extension;
 SELECT extension.lazyhash_add_opclasses();
 SET LOCAL search_path = pg_catalog;
-SELECT count(*) >= 41 AS classes FROM pg_opclass c JOIN pg_am a ON a.oid = c.opcmethod AND a.amname = 'lazyhash';
+SELECT count(*) >= 41 AS classes FROM pg_opclass c JOIN pg_am a ON a.oid = c.opcmethod
+	AND a.amname = 'lazyhash';
 ROLLBACK;
 
 SET client_min_messages = warning;

@@ -2,9 +2,9 @@
  * Install script of lazyhash 0.1.0: the access method, its operator classes, and the functions that
  * administrators call.  Run by CREATE EXTENSION.
  *
- * The operator classes are not listed here.  They are derived from those of the built-in hash access
- * method as the catalog of this very server has them, so that every type that hash can index, lazyhash
- * can index, whatever the server's version.
+ * The operator classes are not listed here.  They are derived from those of the built-in hash
+ * access method as the catalog of this very server has them, so that every type that hash can
+ * index, lazyhash can index, whatever the server's version.
  */
 
 \echo Use "CREATE EXTENSION lazyhash" to load this file. \quit
@@ -35,13 +35,13 @@ COMMENT ON ACCESS METHOD lazyhash IS
  *
  * of_server tells which classes of hash to take: those that initdb made, or those made since, by
  * extensions and users.  The former go to the schema of lazyhash and belong to the extension
- * (add_members says so where CREATE EXTENSION does not do it by itself), for the new server of a dump or
- * an upgrade makes its own.  The latter go to where the classes of hash are, and do not belong to the
- * extension, for what belongs to one is not dumped.
+ * (add_members says so where CREATE EXTENSION does not do it by itself), for the new server of a
+ * dump or an upgrade makes its own.  The latter go to where the classes of hash are, and do not
+ * belong to the extension, for what belongs to one is not dumped.
  *
- * A class carries the operators and functions of its own type, as that of hash does: a function that an
- * index needs cannot then be dropped from under it.  What no class carries, chiefly the operators between
- * two types, is added to the family.
+ * A class carries the operators and functions of its own type, as that of hash does: a function
+ * that an index needs cannot then be dropped from under it.  What no class carries, chiefly the
+ * operators between two types, is added to the family.
  */
 CREATE FUNCTION lazyhash_derive_opclasses(of_server boolean, add_members boolean)
 RETURNS SETOF text
@@ -63,7 +63,8 @@ BEGIN
 			SELECT t.oid, format('%I.%I', n.nspname, t.typname) AS name
 			FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
 		), source_family AS (
-			-- every family of hash, and the schema of ours; those of the server are there to be extended
+			-- every family of hash, and the schema of ours; those of the server are there to be
+			-- extended
 			SELECT f.oid, f.opfname, f.oid BETWEEN env.lowest AND env.highest AS in_range,
 			       CASE WHEN f.oid < 16384 THEN env.home ELSE f.opfnamespace END AS namespace
 			FROM pg_opfamily f JOIN env ON f.opfmethod = env.hash
@@ -87,10 +88,11 @@ BEGIN
 			       c.opcintype AS type, t.name AS type_name, c.opcdefault, c.carries
 			FROM source_class c CROSS JOIN env JOIN family f ON f.source = c.opcfamily
 			     JOIN pg_namespace n ON n.oid = c.namespace JOIN typ t ON t.oid = c.opcintype
-			WHERE NOT EXISTS (SELECT FROM pg_opclass o
-			                  WHERE o.opcmethod = env.lazyhash
-			                    AND (o.opcname = c.opcname AND o.opcnamespace = c.namespace
-			                         OR o.opcdefault AND c.opcdefault AND o.opcintype = c.opcintype))
+			WHERE NOT EXISTS (
+				SELECT FROM pg_opclass o
+				WHERE o.opcmethod = env.lazyhash
+				  AND (o.opcname = c.opcname AND o.opcnamespace = c.namespace
+				       OR o.opcdefault AND c.opcdefault AND o.opcintype = c.opcintype))
 		), member AS (
 			-- the operators and functions that our families lack, as items of a command
 			SELECT f.source, o.amoplefttype AS lefttype, o.amoprighttype AS righttype,
@@ -135,11 +137,13 @@ BEGIN
 			FROM new_family f
 			WHERE add_members
 			UNION ALL
-			-- a class must have an item: where it has no member, its own type as storage type says nothing
+			-- a class must have an item: where it has no member, its own type as storage type
+			-- says nothing
 			SELECT c.family, 3, c.name,
 			       format('CREATE OPERATOR CLASS %s%s FOR TYPE %s USING lazyhash FAMILY %s AS %s',
 			              c.name, CASE WHEN c.opcdefault THEN ' DEFAULT' END, c.type_name, c.family,
-			              coalesce((SELECT string_agg(m.item, ', ' ORDER BY m.item DESC) FROM member m
+			              coalesce((SELECT string_agg(m.item, ', ' ORDER BY m.item DESC)
+			                        FROM member m
 			                        WHERE c.carries AND m.source = c.source
 			                          AND m.lefttype = c.type AND m.righttype = c.type),
 			                       'STORAGE ' || c.type_name))
@@ -188,8 +192,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$ SELECT @extschema@.lazyhash_derive_opclasses(of_server => true, add_members => true) $$;
 
 COMMENT ON FUNCTION lazyhash_refresh_opclasses() IS
-'add lazyhash operator classes for types of the server that are new since CREATE EXTENSION, as after '
-'pg_upgrade; returns the commands run, none when nothing was missing; superuser only';
+'add lazyhash operator classes for types of the server that are new since CREATE EXTENSION, as '
+'after pg_upgrade; returns the commands run, none when nothing was missing; superuser only';
 
 DO $$
 BEGIN
@@ -262,7 +266,8 @@ COMMENT ON FUNCTION lazyhash_check_all(boolean) IS
 'number; a NOTICE names each; those that are not valid, that belong to temporary tables of other '
 'sessions, and on a standby those that are not logged, are left out; locks are let go after each';
 
--- they keep writers waiting, and read all of the index and the table: for those who are granted them
+-- they keep writers waiting, and read all of the index and the table: for those who are granted
+-- them
 REVOKE ALL ON FUNCTION lazyhash_check(regclass, boolean) FROM PUBLIC;
 REVOKE ALL ON FUNCTION lazyhash_check_all(boolean) FROM PUBLIC;
 

@@ -80,7 +80,8 @@ REINDEX INDEX t_100;
 SELECT pg_relation_size('t_10') = pg_relation_size('t_100') AS same;
 
 -- a constraint's index has parameters as well
-CREATE TABLE constrained (k int, EXCLUDE USING lazyhash (k WITH =) WITH (fillfactor = 20, batch = 8));
+CREATE TABLE constrained (k int, EXCLUDE USING lazyhash (k WITH =)
+	WITH (fillfactor = 20, batch = 8));
 SELECT reloptions FROM pg_class WHERE oid = 'constrained_k_excl'::regclass;
 SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'constrained_k_excl';
 

@@ -63,16 +63,19 @@ SELECT pg_temp.wrong_keys('unlogged_k') AS wrong;
 -- of a table that holds rows already
 CREATE UNLOGGED TABLE unlogged_u AS SELECT i AS k FROM generate_series(1, 5000) i;
 CREATE INDEX unlogged_u_k ON unlogged_u USING lazyhash (k);
-SELECT pg_relation_size('unlogged_u_k', 'init') < pg_relation_size('unlogged_u_k', 'main') AS init_is_empty;
+SELECT pg_relation_size('unlogged_u_k', 'init') < pg_relation_size('unlogged_u_k', 'main')
+	AS init_is_empty;
 SELECT pg_temp.wrong_keys('unlogged_u_k') AS wrong;
 
 -- from one kind to the other and back
 ALTER TABLE unlogged_t SET LOGGED;
-SELECT pg_relation_size('unlogged_k', 'init') AS init_fork, relpersistence FROM pg_class WHERE relname = 'unlogged_k';
+SELECT pg_relation_size('unlogged_k', 'init') AS init_fork, relpersistence FROM pg_class
+	WHERE relname = 'unlogged_k';
 INSERT INTO unlogged_t SELECT i, i FROM generate_series(2001, 4000) i;
 SELECT pg_temp.wrong_keys('unlogged_k') AS wrong;
 ALTER TABLE unlogged_t SET UNLOGGED;
-SELECT pg_relation_size('unlogged_k', 'init') > 0 AS init_fork, relpersistence FROM pg_class WHERE relname = 'unlogged_k';
+SELECT pg_relation_size('unlogged_k', 'init') > 0 AS init_fork, relpersistence FROM pg_class
+	WHERE relname = 'unlogged_k';
 INSERT INTO unlogged_t SELECT i, i FROM generate_series(4001, 6000) i;
 SELECT pg_temp.wrong_keys('unlogged_k') AS wrong;
 

@@ -1,6 +1,6 @@
 --
--- The planner uses an index for what it can answer, at the price that the built-in kind has, and for
--- nothing else.
+-- The planner uses an index for what it can answer, at the price that the built-in kind has, and
+-- for nothing else.
 --
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set setup :abs_srcdir '/sql/include/setup.sql'
@@ -59,7 +59,8 @@ BEGIN
 	RETURN plan->0->'Plan'->>'Total Cost';
 END
 $$;
-CREATE FUNCTION price_with(method text, target text, query text) RETURNS numeric LANGUAGE plpgsql AS $$
+CREATE FUNCTION price_with(method text, target text, query text) RETURNS numeric LANGUAGE plpgsql
+	AS $$
 DECLARE
 	answer numeric;
 BEGIN
@@ -78,7 +79,8 @@ SET enable_bitmapscan = off;
 SELECT query, lazyhash <= hash AS as_cheap_as_hash, lazyhash <= btree AS as_cheap_as_btree
 FROM (SELECT query, price_with('lazyhash', target, query) AS lazyhash,
              price_with('hash', target, query) AS hash, price_with('btree', target, query) AS btree
-      FROM (VALUES ('k', 'SELECT * FROM t WHERE k = 7'), ('several', 'SELECT * FROM t WHERE several = 7'),
+      FROM (VALUES ('k', 'SELECT * FROM t WHERE k = 7'),
+                   ('several', 'SELECT * FROM t WHERE several = 7'),
                    ('v', $q$SELECT * FROM t WHERE v = md5('7')$q$)) q(target, query)) prices;
 -- a look-up of a key that has many rows costs more than that of one that has few
 SELECT price('SELECT * FROM t WHERE several = 7') > price('SELECT * FROM t WHERE k = 7') AS by_rows;

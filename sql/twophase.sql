@@ -1,6 +1,6 @@
 --
--- Prepared transactions: what they did to an index holds when they commit, and is found by nobody when
--- they roll back.
+-- Prepared transactions: what they did to an index holds when they commit, and is found by nobody
+-- when they roll back.
 --
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set setup :abs_srcdir '/sql/include/setup.sql'

@@ -14,18 +14,18 @@
 #include "lazyhash.h"
 
 /*
- * Pins and locks the metapage.  Only what tells a metapage from any other page
- * is verified; lazy_meta_verify() looks at the rest, where it matters.
+ * Pins and locks the metapage.  All but the phases is verified; who relies on
+ * them calls lazy_meta_verify().
  */
 Buffer
 lazy_meta_lock(Relation index, int lockmode)
 {
 	Buffer		buffer = ReadBuffer(index, LAZY_METAPAGE);
 	Page		page = BufferGetPage(buffer);
+	bool		newer;
 
 	LockBuffer(buffer, lockmode);
-	if (PageIsNew(page) || lazy_meta(page)->magic != LAZY_MAGIC ||
-		lazy_meta(page)->version != LAZY_VERSION)
+	if (PageIsNew(page) || lazy_meta_header_problem(page, &newer) != NULL)
 		lazy_meta_verify(index, page);
 	return buffer;
 }

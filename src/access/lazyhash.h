@@ -90,10 +90,10 @@ lazy_cache(Relation index)
 	return index->rd_amcache ? (const LazyCache *) index->rd_amcache : lazy_cache_load(index);
 }
 
-/* Pins and locks the metapage; magic and version are verified. */
+/* Pins and locks the metapage; all but its phases is verified. */
 extern Buffer lazy_meta_lock(Relation index, int lockmode);
 
-/* Verifies all of it. */
+/* Verifies the phases as well. */
 extern void lazy_meta_verify(Relation index, Page page);
 
 /* Refuses what is not a lazyhash index (ERRCODE_WRONG_OBJECT_TYPE). */

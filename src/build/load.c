@@ -245,7 +245,7 @@ load_range(LazyLoader *loader, uint32 low, uint32 high, Size n)
 		lazy_radix_distribute(&fine, from, to, coarse_start[slot + 1] - coarse_start[slot],
 							  fine_start);
 
-		/* scratch is free as far as this slot reaches, and no less overflows */
+		/* scratch is done with as far as this slot reaches; no more than that overflows */
 		naside += load_primaries(loader, slot_low, slot_high, to, fine_start,
 								 loader->scratch + naside);
 	}
@@ -275,11 +275,13 @@ typedef struct RangeReader
 /*
  * May a partition hold entries of the buckets wanted?
  *
- * Where the spills were partitioned with the final number of buckets, it is the
- * partition of their slot.  Where that number had to be guessed, too high, the
- * partitions are ranges of buckets most of which do not exist.  The entries of
- * such a bucket belong to the one that the index's masks name; if a partition's
- * range does so only in part, it is read for both.
+ * Spills that were partitioned when the number of buckets was known have one
+ * such partition, that of the slot.  Those that were partitioned before that
+ * were so as for a larger index of 2^k buckets, by more bits of the hash than
+ * highmask has, so that several partitions may make up one slot.  What would be
+ * in a bucket beyond maxbucket is where lowmask says; a partition with buckets
+ * on both sides of maxbucket is therefore read twice.  If they were partitioned
+ * for too small an index, any partition may do.
  */
 static bool
 may_hold(const RangeReader *reader, uint32 partition)

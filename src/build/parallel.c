@@ -150,10 +150,9 @@ lazy_build_worker(dsm_segment *seg, shm_toc *toc)
 
 /* What all participants are to know. */
 static void
-init_shared(LazyParallel *parallel, Relation heap, Relation index, IndexInfo *info,
-			uint32 ffactor, LazyParallelShared *shared)
+make_plan(LazyParallelShared *shared, Relation heap, Relation index, IndexInfo *info,
+		  uint32 ffactor, int nparticipants)
 {
-	int			nparticipants = parallel->context->nworkers + 1;
 	double		estimate = lazy_build_estimate(heap);
 
 	memset(shared, 0, sizeof(LazyParallelShared));
@@ -164,7 +163,6 @@ init_shared(LazyParallel *parallel, Relation heap, Relation index, IndexInfo *in
 	shared->estimate = estimate / nparticipants;
 	shared->capacity = lazy_collect_capacity(lazy_build_memory() / nparticipants);
 	lazy_collect_plan(&shared->partitions, estimate, ffactor, shared->capacity);
-	SpinLockInit(&shared->mutex);
 }
 
 /*
@@ -184,7 +182,7 @@ make_shared(LazyParallel *parallel, Relation heap, Relation index, IndexInfo *in
 	LazyParallelShared plan;
 	void	   *chunk;
 
-	init_shared(parallel, heap, index, info, ffactor, &plan);
+	make_plan(&plan, heap, index, info, ffactor, nparticipants);
 	partitions_size = mul_size(mul_size(sizeof(LazySpillPartition), plan.partitions.nslots),
 							   nparticipants);
 
@@ -201,6 +199,7 @@ make_shared(LazyParallel *parallel, Relation heap, Relation index, IndexInfo *in
 
 	parallel->shared = shm_toc_allocate(context->toc, sizeof(LazyParallelShared));
 	*parallel->shared = plan;
+	SpinLockInit(&parallel->shared->mutex);
 	SharedFileSetInit(&parallel->shared->fileset, context->seg);
 	shm_toc_insert(context->toc, KEY_SHARED, parallel->shared);
 

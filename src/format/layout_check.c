@@ -86,7 +86,7 @@ StaticAssertDecl((LAZY_KIND_META | LAZY_KIND_PRIMARY | LAZY_KIND_OVERFLOW |
 				 "a kind outside the mask");
 StaticAssertDecl((LAZY_KIND_MASK & (LAZY_BEING_SPLIT | LAZY_BEING_POPULATED | LAZY_HAS_DEAD)) == 0,
 				 "a state inside the mask of kinds");
-StaticAssertDecl(LAZY_OP_INIT == 1 && LAZY_OP_FREE == 14 && LAZY_OP_META_PHASE == 18,
+StaticAssertDecl(LAZY_OP_INIT == 1 && LAZY_OP_FREE == 15 && LAZY_OP_META_PHASE == 19,
 				 "opcodes have changed");
 
 /* ---- what depends on the block size ---- */

@@ -209,6 +209,8 @@ lazy_meta_header_problem(Page page, bool *newer)
 		return "metapage's data do not end where they should";
 	if (meta->ffactor < 1 || meta->ffactor > LAZY_PAGE_CAPACITY)
 		return "metapage has an invalid fill factor";
+	if (meta->ntuples > LAZY_NTUPLES_LIMIT || meta->ntuples < -LAZY_NTUPLES_LIMIT)
+		return "metapage's number of entries is out of range";
 	if (meta->maxbucket >= LAZY_MAX_BUCKETS)
 		return "metapage has too many buckets";
 	if (meta->highmask != lazy_highmask(meta->maxbucket) ||

@@ -39,6 +39,12 @@
 #define LAZY_MAGIC			0x4C7A4861	/* "LzHa" */
 #define LAZY_VERSION		1
 
+/*
+ * ntuples beyond this, either way, is corruption (it may be a little below zero:
+ * removals may be posted before the inserts of the same rows are).
+ */
+#define LAZY_NTUPLES_LIMIT	((int64) 1 << 48)
+
 /* Most buckets that an index can have; bucket numbers stay below it. */
 #define LAZY_MAX_BUCKETS	((uint64) 1 << 31)
 

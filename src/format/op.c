@@ -47,7 +47,7 @@ static const uint8 arg_width[] = {
 typedef struct OpShape
 {
 	const char *name;
-	uint8		item_size;		/* size of an item, if it ends in a list */
+	uint8		item_size;		/* size of an item, if it ends in a list, or in one item */
 	struct
 	{
 		ArgType		type;
@@ -60,6 +60,7 @@ static const OpShape shapes[LAZY_OP_LAST + 1] = {
 		{ARG_FLAGS, "flags"}, {ARG_NUMBER, "bucket"}, {ARG_BLOCK, "tail"},
 		{ARG_NUMBER, "stamp"}, {ARG_NUMBER, "version"}, {ARG_NUMBER, "deletions"}
 	}},
+	[LAZY_OP_APPEND_ONE] = {"append", sizeof(LazyEntry)},
 	[LAZY_OP_APPEND] = {"append", sizeof(LazyEntry), {{ARG_COUNT, "n"}}},
 	[LAZY_OP_APPEND_SORTED] = {"append_sorted", sizeof(LazyEntry), {{ARG_COUNT, "n"}}},
 	[LAZY_OP_MERGE] = {"merge"},
@@ -131,6 +132,7 @@ emit(LazyOps *ops, LazyOpcode opcode, const uint64 *args)
 {
 	const OpShape *shape = &shapes[opcode];
 	int			nargs = 0;
+	int			nitems = 1;
 	int			bytes = 1;
 	char	   *to;
 
@@ -138,9 +140,9 @@ emit(LazyOps *ops, LazyOpcode opcode, const uint64 *args)
 	{
 		bytes += arg_width[shape->arg[nargs].type];
 		if (shape->arg[nargs].type == ARG_COUNT)
-			bytes += (int) args[nargs] * shape->item_size;
+			nitems = (int) args[nargs];
 	}
-	to = reserve(ops, bytes);
+	to = reserve(ops, bytes + nitems * shape->item_size);
 	*to++ = (char) opcode;
 	for (int i = 0; i < nargs; i++)
 	{
@@ -193,7 +195,7 @@ emit_entries(LazyOps *ops, LazyOpcode opcode, const LazyEntry *entries, int n)
 void
 lazy_op_append(LazyOps *ops, const LazyEntry *entries, int n)
 {
-	emit_entries(ops, LAZY_OP_APPEND, entries, n);
+	emit_entries(ops, n == 1 ? LAZY_OP_APPEND_ONE : LAZY_OP_APPEND, entries, n);
 }
 
 void
@@ -322,8 +324,8 @@ decode(const char **p, const char *end, DecodedOp *op)
 	if (opcode > LAZY_OP_LAST || shapes[opcode].name == NULL)
 		return false;
 	op->opcode = (LazyOpcode) opcode;
-	op->n = 0;
 	shape = &shapes[opcode];
+	op->n = shape->item_size > 0 ? 1 : 0;
 	for (int i = 0; i < MAX_ARGS && shape->arg[i].type != ARG_NONE; i++)
 	{
 		int			width = arg_width[shape->arg[i].type];
@@ -462,6 +464,20 @@ apply_flags(Page page, const DecodedOp *op)
 	return problem;
 }
 
+/*
+ * The sum, or the limit that it would go beyond.  Only a corrupted count comes
+ * near its limit, and a wrong count is no reason to bring the server down.
+ */
+static int64
+add_within(int64 value, int64 delta, int64 limit)
+{
+	int64		sum;
+
+	if (pg_add_s64_overflow(value, delta, &sum))
+		sum = delta > 0 ? limit : -limit;
+	return Max(-limit, Min(sum, limit));
+}
+
 static const char *
 apply_bucket_op(Page page, const DecodedOp *op)
 {
@@ -471,6 +487,7 @@ apply_bucket_op(Page page, const DecodedOp *op)
 	{
 		case LAZY_OP_INIT:
 			return apply_init(page, op);
+		case LAZY_OP_APPEND_ONE:
 		case LAZY_OP_APPEND:
 		case LAZY_OP_APPEND_SORTED:
 			return apply_append(page, op);
@@ -483,8 +500,8 @@ apply_bucket_op(Page page, const DecodedOp *op)
 			lazy_page_remove_matching(page, (uint32) op->arg[0], (uint32) op->arg[1]);
 			return NULL;
 		case LAZY_OP_POST:
-			if (pg_add_s32_overflow(special->posted, (int32) op->arg[0], &special->posted))
-				return "posting out of range";
+			special->posted = (int32) add_within(special->posted, (int32) op->arg[0],
+												 LAZY_POSTED_LIMIT);
 			return NULL;
 		case LAZY_OP_SET_NEXT:
 			special->next = (BlockNumber) op->arg[0];
@@ -516,12 +533,15 @@ apply_meta_init(Page page, const DecodedOp *op)
 {
 	uint32		ffactor = (uint32) op->arg[0];
 	uint32		maxbucket = (uint32) op->arg[1];
+	int64		ntuples = (int64) op->arg[2];
 
+	if (ntuples > LAZY_NTUPLES_LIMIT || ntuples < -LAZY_NTUPLES_LIMIT)
+		return "number of entries out of range";
 	if (ffactor < 1 || ffactor > LAZY_PAGE_CAPACITY)
 		return "invalid fill factor";
 	if (maxbucket >= LAZY_MAX_BUCKETS)
 		return "too many buckets";
-	lazy_meta_init(page, ffactor, maxbucket, (int64) op->arg[2]);
+	lazy_meta_init(page, ffactor, maxbucket, ntuples);
 	return NULL;
 }
 
@@ -558,16 +578,13 @@ static const char *
 apply_meta_op(Page page, const DecodedOp *op)
 {
 	LazyMetaData *meta = lazy_meta(page);
-	int64		ntuples;
 
 	switch (op->opcode)
 	{
 		case LAZY_OP_META_INIT:
 			return apply_meta_init(page, op);
 		case LAZY_OP_META_ADD:
-			if (pg_add_s64_overflow(meta->ntuples, (int64) op->arg[0], &ntuples))
-				return "number of entries out of range";
-			meta->ntuples = ntuples;
+			meta->ntuples = add_within(meta->ntuples, (int64) op->arg[0], LAZY_NTUPLES_LIMIT);
 			return NULL;
 		case LAZY_OP_META_MAXBUCKET:
 			return apply_meta_maxbucket(page, (uint32) op->arg[0]);

@@ -31,6 +31,7 @@ typedef enum LazyOpcode
 {
 	/* bucket pages */
 	LAZY_OP_INIT = 1,			/* flags, bucket, tail, stamp, version, deletions */
+	LAZY_OP_APPEND_ONE,			/* entry */
 	LAZY_OP_APPEND,				/* n, entries */
 	LAZY_OP_APPEND_SORTED,		/* n, entries */
 	LAZY_OP_MERGE,

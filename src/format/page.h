@@ -107,6 +107,12 @@ typedef struct LazyMetaSpecialData
 #define LAZY_PAGE_START			MAXALIGN(SizeOfPageHeaderData)
 #define LAZY_SPECIAL_OFFSET		(BLCKSZ - MAXALIGN(sizeof(LazyPageSpecialData)))
 
+/*
+ * "posted" is never far from the number of entries; a value beyond this, either
+ * way, is corruption, and within it no sum overflows.
+ */
+#define LAZY_POSTED_LIMIT		((int32) 1 << 30)
+
 /* Entries that a page can hold. */
 #define LAZY_PAGE_CAPACITY \
 	((int) ((LAZY_SPECIAL_OFFSET - LAZY_PAGE_START) / sizeof(LazyEntry)))

@@ -73,34 +73,24 @@ lazy_check_stamp(LazyCheck *check, LazyWalk *walk)
 					   walk->bucket, walk->state.stamp, check->meta.maxbucket);
 }
 
-/* ---- phases ---- */
-
-/* The phases in order, each within the file and apart from the others. */
-static LazyPhaseRange *
-checked_phases(const LazyCheck *check)
-{
-	uint32		nphases = check->meta.nphases;
-	LazyPhaseRange *phases = lazy_tool_phases(&check->meta);
-
-	for (uint32 i = 0; i < nphases; i++)
-	{
-		uint64		end = (uint64) phases[i].start + phases[i].length;
-
-		if (end > check->nblocks)
-			lazy_corrupted(check->index, LAZY_METAPAGE,
-						   "The phase of bucket %u is to end before block " UINT64_FORMAT
-						   ", but the index has %u blocks.",
-						   phases[i].first_bucket, end, check->nblocks);
-		if (i + 1 < nphases && end > phases[i + 1].start)
-			lazy_corrupted(check->index, LAZY_METAPAGE,
-						   "The phases of buckets %u and %u overlap at block %u.",
-						   phases[i].first_bucket, phases[i + 1].first_bucket,
-						   phases[i + 1].start);
-	}
-	return phases;
-}
-
 /* ---- blocks that are in no chain ---- */
+
+/*
+ * The phases lie one behind the other, or the metapage would have been refused;
+ * the last is to end within the file.
+ */
+static void
+check_phases(const LazyCheck *check)
+{
+	uint32		last = check->meta.nphases - 1;
+	uint64		end = (uint64) check->meta.phase_start[last] + lazy_phase_length(last);
+
+	if (end > check->nblocks)
+		lazy_corrupted(check->index, LAZY_METAPAGE,
+					   "The phase of bucket %u is to end before block " UINT64_FORMAT
+					   ", but the index has %u blocks.",
+					   lazy_phase_first_bucket(last), end, check->nblocks);
+}
 
 static inline bool
 is_reached(const LazyCheck *check, BlockNumber block)
@@ -181,27 +171,27 @@ check_spare_block(LazyCheck *check, Page page, BlockNumber block)
 static void
 check_other_blocks(LazyCheck *check)
 {
-	LazyPhaseRange *phases = checked_phases(check);
-	uint32		i = 0;
+	const LazyMetaData *meta = &check->meta;
+	uint32		phase = 0;
 	PGAlignedBlock copy;
 
 	for (BlockNumber block = LAZY_METAPAGE + 1; block < check->nblocks; block++)
 	{
-		while (i < check->meta.nphases && block >= phases[i].start + phases[i].length)
-			i++;
+		while (phase < meta->nphases &&
+			   block >= meta->phase_start[phase] + lazy_phase_length(phase))
+			phase++;
 		if (is_reached(check, block))
 			continue;
 		CHECK_FOR_INTERRUPTS();
 		lazy_tool_copy(check->index, block, check->strategy, copy.data);
-		if (i < check->meta.nphases && block >= phases[i].start)
+		if (phase < meta->nphases && block >= meta->phase_start[phase])
 			check_future_bucket(check, copy.data, block,
-								block == phases[i].start + phases[i].length - 1);
+								block == meta->phase_start[phase] + lazy_phase_length(phase) - 1);
 		else
 			check_spare_block(check, copy.data, block);
 		if (lazy_check_moved(check))
 			break;
 	}
-	pfree(phases);
 }
 
 /* The sum of what the pages have posted is what the metapage counts. */
@@ -226,7 +216,7 @@ start_pass(LazyCheck *check)
 		check->pass_start = GetXLogReplayRecPtr(NULL);
 	lazy_check_reload(check);
 	check->nblocks = RelationGetNumberOfBlocks(check->index);
-	pfree(checked_phases(check));
+	check_phases(check);
 
 	if (check->reached != NULL)
 		pfree(check->reached);

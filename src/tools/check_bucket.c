@@ -194,12 +194,13 @@ check_chain(LazyCheck *check, LazyWalk *walk)
 
 /* ---- doubles ---- */
 
-static int
-compare_items(const void *a, const void *b)
-{
-	return lazy_entry_compare(&((const LazyBatchItem *) a)->entry,
-							  &((const LazyBatchItem *) b)->entry);
-}
+#define ST_SORT sort_items
+#define ST_ELEMENT_TYPE LazyBatchItem
+#define ST_COMPARE(a, b) lazy_entry_compare(&(a)->entry, &(b)->entry)
+#define ST_CHECK_FOR_INTERRUPTS
+#define ST_SCOPE static
+#define ST_DEFINE
+#include "lib/sort_template.h"
 
 /*
  * Collects the entries of "bucket" out of the chain of "chain_of", as far as
@@ -265,13 +266,13 @@ check_class(LazyCheck *check, uint32 bucket, bool populated, uint32 class, uint3
 		(!populated || collect(check, bucket, lazy_source_bucket(bucket), class, nclasses));
 	if (complete)
 	{
-		qsort(batch->items, batch->n, sizeof(LazyBatchItem), compare_items);
+		sort_items(batch->items, batch->n);
 		for (int64 i = 1; i < batch->n; i++)
 		{
 			LazyEntry  *entry = &batch->items[i].entry;
 			ItemPointerData tid = lazy_entry_tid(entry);
 
-			if (compare_items(&batch->items[i - 1], &batch->items[i]) == 0 &&
+			if (lazy_entry_compare(&batch->items[i - 1].entry, entry) == 0 &&
 				!lazy_check_moved(check))
 				lazy_corrupted(check->index, block_of_entry(check, bucket, entry),
 							   "The entry with hash %08x for row (%u,%u) is there twice.",

@@ -73,19 +73,25 @@ hash_of_key(LazyCheck *check, Datum value)
 
 /* ---- every row has its entry ---- */
 
-static int
-compare_by_bucket(const void *a, const void *b, void *arg)
+static inline int
+compare_by_bucket(const LazyBatchItem *a, const LazyBatchItem *b, const LazyCheck *check)
 {
-	const LazyCheck *check = arg;
-	const LazyEntry *aentry = &((const LazyBatchItem *) a)->entry;
-	const LazyEntry *bentry = &((const LazyBatchItem *) b)->entry;
-	uint32		abucket = lazy_check_bucket_of(check, lazy_entry_hash(aentry));
-	uint32		bbucket = lazy_check_bucket_of(check, lazy_entry_hash(bentry));
+	uint32		abucket = lazy_check_bucket_of(check, lazy_entry_hash(&a->entry));
+	uint32		bbucket = lazy_check_bucket_of(check, lazy_entry_hash(&b->entry));
 
 	if (abucket != bbucket)
 		return abucket < bbucket ? -1 : 1;
-	return lazy_entry_compare(aentry, bentry);
+	return lazy_entry_compare(&a->entry, &b->entry);
 }
+
+#define ST_SORT sort_by_bucket
+#define ST_ELEMENT_TYPE LazyBatchItem
+#define ST_COMPARE_ARG_TYPE const LazyCheck
+#define ST_COMPARE(a, b, check) compare_by_bucket(a, b, check)
+#define ST_CHECK_FOR_INTERRUPTS
+#define ST_SCOPE static
+#define ST_DEFINE
+#include "lib/sort_template.h"
 
 /* Marks the row as found that this entry is for, if it is among those. */
 static void
@@ -213,8 +219,7 @@ find_batch(LazyCheck *check)
 		if (!sorted)
 		{
 			lazy_check_reload(check);
-			qsort_arg(&items[low], batch->n - low, sizeof(LazyBatchItem), compare_by_bucket,
-					  check);
+			sort_by_bucket(&items[low], batch->n - low, check);
 			sorted = true;
 		}
 		bucket = lazy_check_bucket_of(check, lazy_entry_hash(&items[low].entry));
@@ -300,14 +305,22 @@ reader_end(RowReader *reader)
 	FreeExecutorState(reader->estate);
 }
 
-static int
-compare_by_tid(const void *a, const void *b)
+static inline int
+compare_by_tid(const LazyBatchItem *a, const LazyBatchItem *b)
 {
-	uint64		akey = lazy_entry_tid_key(&((const LazyBatchItem *) a)->entry);
-	uint64		bkey = lazy_entry_tid_key(&((const LazyBatchItem *) b)->entry);
+	uint64		akey = lazy_entry_tid_key(&a->entry);
+	uint64		bkey = lazy_entry_tid_key(&b->entry);
 
 	return akey < bkey ? -1 : (akey > bkey ? 1 : 0);
 }
+
+#define ST_SORT sort_by_tid
+#define ST_ELEMENT_TYPE LazyBatchItem
+#define ST_COMPARE(a, b) compare_by_tid(a, b)
+#define ST_CHECK_FOR_INTERRUPTS
+#define ST_SCOPE static
+#define ST_DEFINE
+#include "lib/sort_template.h"
 
 /*
  * The block and the position in which an entry is now, for a message: it was
@@ -399,7 +412,7 @@ compare_batch(LazyCheck *check, RowReader *reader)
 {
 	LazyBatch  *batch = &check->batch;
 
-	qsort(batch->items, batch->n, sizeof(LazyBatchItem), compare_by_tid);
+	sort_by_tid(batch->items, batch->n);
 	for (int64 i = 0; i < batch->n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();

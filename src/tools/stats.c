@@ -15,6 +15,7 @@
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "utils/builtins.h"
+#include "utils/tuplestore.h"
 
 #include "../access/lazyhash.h"
 #include "tools.h"
@@ -185,15 +186,14 @@ blocks_kept(const LazyMetaData *meta)
 static void
 count_free_pages(IndexFigures *sum, LazyWalk *walk, const LazyMetaData *meta)
 {
-	LazyPhaseRange *phases = lazy_tool_phases(meta);
-	uint32		i = 0;
+	uint32		phase = 0;
 	PGAlignedBlock copy;
 
 	for (BlockNumber block = LAZY_METAPAGE + 1; block < walk->nblocks; block++)
 	{
-		if (i < meta->nphases && block == phases[i].start)
+		if (phase < meta->nphases && block == meta->phase_start[phase])
 		{
-			block += phases[i++].length - 1;
+			block += lazy_phase_length(phase++) - 1;
 			continue;
 		}
 		CHECK_FOR_INTERRUPTS();
@@ -201,7 +201,6 @@ count_free_pages(IndexFigures *sum, LazyWalk *walk, const LazyMetaData *meta)
 		if (lazy_page_problem(copy.data) == NULL && lazy_page_kind(copy.data) == LAZY_KIND_FREE)
 			sum->free_pages++;
 	}
-	pfree(phases);
 }
 
 #define STATS_COLUMNS	16

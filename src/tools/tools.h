@@ -79,17 +79,6 @@ extern void lazy_tool_copy(Relation index, BlockNumber block, BufferAccessStrate
 /* Copies the metapage's data; verified. */
 extern void lazy_tool_meta(Relation index, LazyMetaData *meta);
 
-/* Where the primary pages of a phase lie. */
-typedef struct LazyPhaseRange
-{
-	BlockNumber start;
-	uint32		length;
-	uint32		first_bucket;
-} LazyPhaseRange;
-
-/* The phases in the order of their blocks; there are meta->nphases. */
-extern LazyPhaseRange *lazy_tool_phases(const LazyMetaData *meta);
-
 /* What a kind of page is called. */
 extern const char *lazy_kind_name(uint16 kind);
 

@@ -78,30 +78,6 @@ lazy_tool_meta(Relation index, LazyMetaData *meta)
 	memcpy(meta, lazy_meta(copy.data), sizeof(LazyMetaData));
 }
 
-static int
-compare_phases(const void *a, const void *b)
-{
-	BlockNumber astart = ((const LazyPhaseRange *) a)->start;
-	BlockNumber bstart = ((const LazyPhaseRange *) b)->start;
-
-	return astart < bstart ? -1 : (astart > bstart ? 1 : 0);
-}
-
-LazyPhaseRange *
-lazy_tool_phases(const LazyMetaData *meta)
-{
-	LazyPhaseRange *phases = palloc(meta->nphases * sizeof(LazyPhaseRange));
-
-	for (uint32 i = 0; i < meta->nphases; i++)
-	{
-		phases[i].start = meta->phase_start[i];
-		phases[i].length = lazy_phase_length(i);
-		phases[i].first_bucket = lazy_phase_first_bucket(i);
-	}
-	qsort(phases, meta->nphases, sizeof(LazyPhaseRange), compare_phases);
-	return phases;
-}
-
 const char *
 lazy_kind_name(uint16 kind)
 {

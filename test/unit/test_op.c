@@ -257,9 +257,13 @@ test_field_misfits(void)
 {
 	start();
 	make_page(LAZY_KIND_PRIMARY, 2, 2);
+	/* counts stay within their limits */
 	lazy_op_post(&ops, PG_INT32_MAX);
-	lazy_op_post(&ops, 1);
-	refused("posting out of range");
+	lazy_op_post(&ops, PG_INT32_MAX);
+	CHECK(apply() == NULL && lazy_special(page)->posted == LAZY_POSTED_LIMIT);
+	lazy_op_post(&ops, PG_INT32_MIN);
+	lazy_op_post(&ops, PG_INT32_MIN);
+	CHECK(apply() == NULL && lazy_special(page)->posted == -LAZY_POSTED_LIMIT);
 	lazy_op_set_flags(&ops, LAZY_KIND_OVERFLOW, LAZY_KIND_PRIMARY);
 	refused("change of a page's kind");
 	lazy_op_set_flags(&ops, LAZY_BEING_SPLIT | LAZY_BEING_POPULATED, 0);
@@ -288,9 +292,13 @@ test_meta_misfits(void)
 	refused("invalid fill factor");
 	lazy_op_meta_init(&ops, 1, (uint32) LAZY_MAX_BUCKETS, 0);
 	refused("too many buckets");
-	lazy_op_meta_init(&ops, 1, 5, PG_INT64_MAX);
-	lazy_op_meta_add(&ops, 1);
+	lazy_op_meta_init(&ops, 1, 5, LAZY_NTUPLES_LIMIT + 1);
 	refused("number of entries out of range");
+	lazy_op_meta_init(&ops, 1, 5, -3);
+	lazy_op_meta_add(&ops, PG_INT64_MIN);
+	CHECK(apply() == NULL && lazy_meta(page)->ntuples == -LAZY_NTUPLES_LIMIT);
+	lazy_op_meta_add(&ops, PG_INT64_MAX);
+	CHECK(apply() == NULL && lazy_meta(page)->ntuples == LAZY_NTUPLES_LIMIT);
 	lazy_op_meta_maxbucket(&ops, 4);
 	refused("fewer buckets than there are");
 	lazy_op_meta_phase(&ops, 0);
@@ -341,7 +349,7 @@ test_truncated(void)
 	}
 	CHECK(apply_to(page, "", 0) == NULL);
 	CHECK(apply_to(page, "\0", 1) != NULL);
-	CHECK(apply_to(page, "\x13", 1) != NULL);
+	CHECK(apply_to(page, "\x14", 1) != NULL);
 	CHECK(apply_to(page, "\xFF", 1) != NULL);
 }
 
@@ -390,6 +398,9 @@ random_op(LazyOpcode opcode, int count, int room)
 			lazy_op_init(&ops, flags[random_below(4)], random32(), random32(), random32(),
 						 random32(), random32());
 			break;
+		case LAZY_OP_APPEND_ONE:
+			random_entry_op(LAZY_OP_APPEND, count, Min(room, 1));
+			break;
 		case LAZY_OP_APPEND:
 		case LAZY_OP_APPEND_SORTED:
 		case LAZY_OP_REMOVE:
@@ -402,7 +413,7 @@ random_op(LazyOpcode opcode, int count, int room)
 			lazy_op_remove_matching(&ops, 5, random_below(8) & 5);
 			break;
 		case LAZY_OP_POST:
-			lazy_op_post(&ops, (int32) random32() / 4);
+			lazy_op_post(&ops, (int32) random32() / 64);
 			break;
 		case LAZY_OP_SET_NEXT:
 			lazy_op_set_next(&ops, random32());
@@ -647,7 +658,7 @@ test_describe(void)
 	lazy_op_append(&ops, entries, 1);
 	lazy_op_merge(&ops);
 	lazy_op_post(&ops, 64);
-	described("append n=1; merge; post +64");
+	described("append; merge; post +64");
 	lazy_op_init(&ops, LAZY_KIND_PRIMARY | LAZY_BEING_POPULATED, 1, InvalidBlockNumber, 3, 4, 5);
 	lazy_op_append_sorted(&ops, entries, 2);
 	described("init flags=0x0202 bucket=1 tail=none stamp=3 version=4 deletions=5; "
