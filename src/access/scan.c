@@ -410,6 +410,17 @@ collect_chain(IndexScanDesc scan, Buffer primary)
 	}
 }
 
+/* The matches are, or will be, handed out: not to be handed out again. */
+static void
+remember_matches(LazyScan so)
+{
+	tids_reserve(&so->returned, so->matches.count);
+	if (so->matches.count > 0)
+		memcpy(so->returned.tids + so->returned.count, so->matches.tids,
+			   so->matches.count * sizeof(ItemPointerData));
+	so->returned.count += so->matches.count;
+}
+
 /*
  * Reads all that is left at once, the bucket locked (and its source, if it is
  * being populated) so that nothing can change.
@@ -453,6 +464,10 @@ read_rest_locked(IndexScanDesc scan)
 	{
 		collect_chain(scan, source);
 		UnlockReleaseBuffer(source);
+
+		/* replay moves entries between overflow pages without our locks */
+		remember_matches(so);
+		tids_sort(&so->returned);
 	}
 	collect_chain(scan, buffer);
 	UnlockReleaseBuffer(buffer);
@@ -549,12 +564,7 @@ advance(IndexScanDesc scan)
 	if (so->chain == CHAIN_OWN && so->next == InvalidBlockNumber)
 		return false;
 
-	tids_reserve(&so->returned, so->matches.count);
-	if (so->matches.count > 0)
-		memcpy(so->returned.tids + so->returned.count, so->matches.tids,
-			   so->matches.count * sizeof(ItemPointerData));
-	so->returned.count += so->matches.count;
-
+	remember_matches(so);
 	CHECK_FOR_INTERRUPTS();
 	if (so->next != InvalidBlockNumber)
 		read_next_page(scan);
