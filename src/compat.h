@@ -13,15 +13,21 @@
 
 #include "postgres.h"
 
+#include "access/amapi.h"
 #include "access/genam.h"
 #include "storage/buffile.h"
 #include "storage/bufmgr.h"
+#if PG_VERSION_NUM >= 170000
+#include "storage/read_stream.h"
+#endif
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #if PG_VERSION_NUM < 150000
 #error lazyhash needs PostgreSQL 15 or later
 #endif
+
+/* ---- names ---- */
 
 /* 18: stands before the declaration */
 #if PG_VERSION_NUM < 180000
@@ -38,6 +44,55 @@
 #define RelFileLocator			RelFileNode
 #define rd_locator				rd_node
 #define relNumber				relNode
+#endif
+
+/* ---- the access method ---- */
+
+/*
+ * 19: the server keeps the pointer for good; before, it frees what it gets.
+ */
+static inline IndexAmRoutine *
+lazy_am_routine(void)
+{
+#if PG_VERSION_NUM < 190000
+	return makeNode(IndexAmRoutine);
+#else
+	static IndexAmRoutine routine = {.type = T_IndexAmRoutine};
+
+	return &routine;
+#endif
+}
+
+/*
+ * What newer servers want to know of an access method.
+ *
+ * 18's amtranslatestrategy and amtranslatecmptype stay NULL.  With them a
+ * subscriber would look for the rows of a table with REPLICA IDENTITY FULL in
+ * our indexes, and for NULLs too: those it would not find, and lose changes.
+ */
+static inline void
+lazy_am_describe_newer(IndexAmRoutine *am)
+{
+#if PG_VERSION_NUM >= 160000
+	am->amsummarizing = false;
+#endif
+#if PG_VERSION_NUM >= 170000
+	am->amcanbuildparallel = true;
+#endif
+#if PG_VERSION_NUM >= 180000
+	am->amcanhash = true;
+	am->amconsistentequality = true;
+	am->amconsistentordering = false;
+#endif
+}
+
+/* 17: the server plans the workers of a build; before, it thinks so only of btree */
+#if PG_VERSION_NUM < 170000
+#define lazy_planned_workers(heap, index, info) \
+	(IsNormalProcessingMode() ? \
+	 plan_create_index_workers(RelationGetRelid(heap), RelationGetRelid(index)) : 0)
+#else
+#define lazy_planned_workers(heap, index, info)	((info)->ii_ParallelWorkers)
 #endif
 
 /* 17: "snapshot too old" is gone; before, each page read by a scan tests for it */
@@ -63,12 +118,43 @@
 	do { if ((scan)->instrument) (scan)->instrument->nsearches++; } while (0)
 #endif
 
-/* 16: bool pgstat macros take no trailing change here; const-ness of XLog data */
+/* ---- WAL ---- */
+
+/* 18: what goes into a record is const */
 #if PG_VERSION_NUM < 180000
 #define lazy_xlog_data(p)		((char *) (p))
 #else
 #define lazy_xlog_data(p)		((const void *) (p))
 #endif
+
+/* 16: so is a resource manager */
+#if PG_VERSION_NUM < 160000
+#define lazy_register_rmgr(id, rmgr)	RegisterCustomRmgr(id, unconstify(RmgrData *, rmgr))
+#else
+#define lazy_register_rmgr(id, rmgr)	RegisterCustomRmgr(id, rmgr)
+#endif
+
+/* 16: conflicts tell whether they are over a catalog; never with us */
+#if PG_VERSION_NUM < 160000
+#define lazy_resolve_conflict(horizon, locator) \
+	ResolveRecoveryConflictWithSnapshot(horizon, locator)
+#else
+#define lazy_resolve_conflict(horizon, locator) \
+	ResolveRecoveryConflictWithSnapshot(horizon, false, locator)
+#endif
+
+/* 16: the same in nbtree's xl_btree_reuse_page, which is zeroes but for this */
+#if PG_VERSION_NUM < 160000
+#define lazy_reuse_page_set(record, of_locator, horizon) \
+	((record)->node = (of_locator), (record)->latestRemovedFullXid = (horizon))
+#define LAZY_REUSE_PAGE_SIZE	sizeof(xl_btree_reuse_page)
+#else
+#define lazy_reuse_page_set(record, of_locator, horizon) \
+	((record)->locator = (of_locator), (record)->snapshotConflictHorizon = (horizon))
+#define LAZY_REUSE_PAGE_SIZE	SizeOfBtreeReusePage
+#endif
+
+/* ---- pages ---- */
 
 /*
  * 19: whoever sets hint bits under a share lock asks first.  Between begin
@@ -95,6 +181,97 @@ lazy_end_hint(Buffer buffer, bool dirty)
 		MarkBufferDirtyHint(buffer, true);
 #endif
 }
+
+/*
+ * 16: several blocks at once.  Adds at most "wanted" blocks, and no more than
+ * LAZY_MAX_EXTEND, to the index, whose extension lock the caller holds.  Returns
+ * the first, exclusively locked; *added tells how many there are.
+ */
+#define LAZY_MAX_EXTEND		64
+
+static inline Buffer
+lazy_extend(Relation index, uint32 wanted, uint32 *added)
+{
+#if PG_VERSION_NUM >= 160000
+	Buffer		buffers[LAZY_MAX_EXTEND];
+
+	ExtendBufferedRelBy(BMR_REL(index), MAIN_FORKNUM, NULL,
+						EB_SKIP_EXTENSION_LOCK | EB_LOCK_FIRST,
+						Min(wanted, LAZY_MAX_EXTEND), buffers, added);
+	for (uint32 i = 1; i < *added; i++)
+		ReleaseBuffer(buffers[i]);
+	return buffers[0];
+#else
+	Buffer		first = ReadBuffer(index, P_NEW);
+
+	LockBuffer(first, BUFFER_LOCK_EXCLUSIVE);
+	*added = Min(wanted, LAZY_MAX_EXTEND);
+	for (uint32 i = 1; i < *added; i++)
+		ReleaseBuffer(ReadBuffer(index, P_NEW));
+	return first;
+#endif
+}
+
+/*
+ * 17: streams, which read ahead of who uses the pages.  Before, a page is read
+ * when it is asked for.
+ */
+#if PG_VERSION_NUM < 170000
+
+#define READ_STREAM_MAINTENANCE	0x01
+
+typedef struct ReadStream ReadStream;
+typedef BlockNumber (*ReadStreamBlockNumberCB) (ReadStream *stream, void *state, void *unused);
+
+struct ReadStream
+{
+	Relation	relation;
+	ForkNumber	fork;
+	BufferAccessStrategy strategy;
+	ReadStreamBlockNumberCB next_block;
+	void	   *state;
+};
+
+static inline ReadStream *
+read_stream_begin_relation(int flags, BufferAccessStrategy strategy, Relation relation,
+						   ForkNumber fork, ReadStreamBlockNumberCB next_block, void *state,
+						   size_t unused)
+{
+	ReadStream *stream = palloc(sizeof(ReadStream));
+
+	stream->relation = relation;
+	stream->fork = fork;
+	stream->strategy = strategy;
+	stream->next_block = next_block;
+	stream->state = state;
+	return stream;
+}
+
+static inline Buffer
+read_stream_next_buffer(ReadStream *stream, void **unused)
+{
+	BlockNumber block = stream->next_block(stream, stream->state, NULL);
+
+	if (block == InvalidBlockNumber)
+		return InvalidBuffer;
+	return ReadBufferExtended(stream->relation, stream->fork, block, RBM_NORMAL,
+							  stream->strategy);
+}
+
+static inline void
+read_stream_end(ReadStream *stream)
+{
+	pfree(stream);
+}
+
+#endif							/* PG_VERSION_NUM < 170000 */
+
+/* 18: reads of a stream whose callback waits for nothing may be handed over together */
+#if PG_VERSION_NUM < 180000
+#define READ_STREAM_USE_BATCHING	0
+#endif
+
+/* ---- building ---- */
 
 /* 17: code of a table's owner runs with a search_path that nobody can have prepared */
 #if PG_VERSION_NUM >= 170000

@@ -32,7 +32,6 @@ _PG_init(void)
 
 PG_FUNCTION_INFO_V1(lazyhash_handler);
 
-/* What the server copies, or uses as it is, by version. */
 static void
 describe(IndexAmRoutine *am)
 {
@@ -41,11 +40,6 @@ describe(IndexAmRoutine *am)
 	am->amoptsprocnum = LAZY_OPTIONS_PROC;
 	am->amcanorder = false;
 	am->amcanorderbyop = false;
-#if PG_VERSION_NUM >= 180000
-	am->amcanhash = true;
-	am->amconsistentequality = true;
-	am->amconsistentordering = false;
-#endif
 	am->amcanbackward = false;
 
 	/*
@@ -61,14 +55,8 @@ describe(IndexAmRoutine *am)
 	am->amclusterable = false;
 	am->ampredlocks = true;
 	am->amcanparallel = false;
-#if PG_VERSION_NUM >= 170000
-	am->amcanbuildparallel = true;
-#endif
 	am->amcaninclude = false;
 	am->amusemaintenanceworkmem = false;
-#if PG_VERSION_NUM >= 160000
-	am->amsummarizing = false;
-#endif
 	am->amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL;
 	am->amkeytype = INT4OID;
 
@@ -90,22 +78,12 @@ describe(IndexAmRoutine *am)
 	/* the rest stays NULL: no index-only scans, no parallel scans, no marks */
 }
 
-/*
- * Before 19 the server frees what it gets; since, it keeps the pointer for good.
- */
 Datum
 lazyhash_handler(PG_FUNCTION_ARGS)
 {
-#if PG_VERSION_NUM < 190000
-	IndexAmRoutine *am = makeNode(IndexAmRoutine);
+	IndexAmRoutine *am = lazy_am_routine();
 
 	describe(am);
+	lazy_am_describe_newer(am);
 	PG_RETURN_POINTER(am);
-#else
-	static IndexAmRoutine am = {.type = T_IndexAmRoutine};
-
-	if (am.ambuild == NULL)
-		describe(&am);
-	PG_RETURN_POINTER(&am);
-#endif
 }

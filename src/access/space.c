@@ -25,9 +25,6 @@
 /* Candidates of the map to look at before the relation is extended. */
 #define MAX_CANDIDATES		8
 
-/* At most this many blocks are added at once. */
-#define MAX_EXTEND			64
-
 /*
  * Blocks that this backend has added beyond what it needed.  They are zeroes
  * until lazy_space_flush() makes free pages of them; should it never come to
@@ -91,42 +88,24 @@ overflow_from_extension(Relation index)
 {
 	bool		lock = !RELATION_IS_LOCAL(index);
 	uint32		wanted = 1;
+	uint32		added;
 	Buffer		buffer;
 
 	if (lock && !ConditionalLockRelationForExtension(index, ExclusiveLock))
 	{
 		LockRelationForExtension(index, ExclusiveLock);
 		wanted += 2 * (uint32) RelationExtensionLockWaiterCount(index);
-		wanted = Min(wanted, MAX_EXTEND);
 	}
 
-#if PG_VERSION_NUM >= 160000
-	{
-		Buffer		buffers[MAX_EXTEND];
-		uint32		extended = 0;
-
-		ExtendBufferedRelBy(BMR_REL(index), MAIN_FORKNUM, NULL,
-							EB_SKIP_EXTENSION_LOCK | EB_LOCK_FIRST,
-							wanted, buffers, &extended);
-		buffer = buffers[0];
-		for (uint32 i = 1; i < extended; i++)
-			ReleaseBuffer(buffers[i]);
-		wanted = extended;
-	}
-#else
-	buffer = ReadBuffer(index, P_NEW);
-	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-	for (uint32 i = 1; i < wanted; i++)
-		ReleaseBuffer(ReadBuffer(index, P_NEW));
-#endif
+	buffer = lazy_extend(index, wanted, &added);
 
 	if (lock)
 		UnlockRelationForExtension(index, ExclusiveLock);
-	if (wanted > 1)
+	if (added > 1)
 	{
 		spare.locator = index->rd_locator;
 		spare.first = BufferGetBlockNumber(buffer) + 1;
-		spare.count = wanted - 1;
+		spare.count = added - 1;
 	}
 	LAZY_TEST_POINT("overflow-new");
 	return buffer;

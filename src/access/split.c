@@ -393,8 +393,12 @@ lazy_split_step(Relation index, uint32 bucket)
 void
 lazy_split_complete(Relation index, uint32 bucket)
 {
+	LAZY_TEST_POINT("split-step");
 	while (lazy_split_step(index, bucket))
+	{
+		LAZY_TEST_POINT("split-step");
 		CHECK_FOR_INTERRUPTS();
+	}
 }
 
 /* ---- deciding ---- */

@@ -12,7 +12,10 @@
 
 #include "utils/guc.h"
 
+#define WAIT_MICROSECONDS	20000
+
 static char *fail_at = NULL;
+static char *wait_at = NULL;
 static int	times_passed = 0;
 
 static void
@@ -29,10 +32,15 @@ lazy_test_points_init(void)
 							   "Name, or name:n for the n-th time.",
 							   &fail_at, "", PGC_SUSET, 0,
 							   NULL, forget_count, NULL);
+	DefineCustomStringVariable("lazyhash.wait_at",
+							   "Point at which to wait a while each time, for tests.",
+							   NULL,
+							   &wait_at, "", PGC_SUSET, 0,
+							   NULL, NULL, NULL);
 }
 
-void
-lazy_test_point(const char *name)
+static void
+fail_here(const char *name)
 {
 	Size		len = strlen(name);
 	int			nth = 1;
@@ -46,6 +54,14 @@ lazy_test_point(const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("test failure at \"%s\"", name)));
+}
+
+void
+lazy_test_point(const char *name)
+{
+	if (wait_at != NULL && strcmp(wait_at, name) == 0)
+		pg_usleep(WAIT_MICROSECONDS);
+	fail_here(name);
 }
 
 #endif

@@ -191,6 +191,55 @@ vacuum_bucket(Vacuum *vacuum, uint32 bucket)
 														   vacuum->strategy);
 }
 
+/* Buckets whose primary pages a read stream is to read, and the phases they lie in. */
+typedef struct BucketRange
+{
+	uint32		next;
+	uint32		last;
+	uint32		nphases;
+	BlockNumber *phase_start;
+} BucketRange;
+
+static BlockNumber
+next_primary(ReadStream *stream, void *state, void *unused)
+{
+	BucketRange *range = state;
+
+	if (range->next > range->last)
+		return InvalidBlockNumber;
+	return lazy_bucket_block(range->next++, range->phase_start, range->nphases);
+}
+
+/*
+ * Vacuums the buckets [first, last].  The stream sees to it that the primary
+ * pages have been read when we come to them; who needs one still locks it by
+ * the usual way, in which it may turn out that the bucket is being split.
+ */
+static void
+vacuum_buckets(Vacuum *vacuum, uint32 first, uint32 last)
+{
+	const LazyCache *cache = lazy_cache_load(vacuum->index);
+	BucketRange range = {.next = first, .last = last, .nphases = cache->nphases};
+	ReadStream *stream;
+
+	range.phase_start = palloc(cache->nphases * sizeof(BlockNumber));
+	memcpy(range.phase_start, cache->phase_start, cache->nphases * sizeof(BlockNumber));
+	stream = read_stream_begin_relation(READ_STREAM_MAINTENANCE | READ_STREAM_USE_BATCHING,
+										vacuum->strategy, vacuum->index, MAIN_FORKNUM,
+										next_primary, &range, 0);
+	for (uint32 bucket = first; bucket <= last; bucket++)
+	{
+		Buffer		primary = read_stream_next_buffer(stream, NULL);
+
+		lazy_vacuum_delay_point();
+		vacuum_bucket(vacuum, bucket);
+		if (BufferIsValid(primary))
+			ReleaseBuffer(primary);
+	}
+	read_stream_end(stream);
+	pfree(range.phase_start);
+}
+
 /*
  * A scan whose snapshot is not an MVCC one may still hold TIDs that are removed
  * here, and would believe a new row in their place.  It holds this lock while
@@ -273,6 +322,7 @@ lazy_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	};
 	uint32		highest = lazy_cache_load(info->index)->maxbucket;
 	uint32		at_start = highest;
+	uint32		next = 0;
 
 	if (stats == NULL)
 		stats = palloc0(sizeof(IndexBulkDeleteResult));
@@ -280,12 +330,11 @@ lazy_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	stats->num_index_tuples = 0;
 	stats->pages_free = 0;
 
-	for (uint32 bucket = 0; bucket <= highest; bucket++)
+	while (next <= highest)
 	{
-		lazy_vacuum_delay_point();
-		vacuum_bucket(&vacuum, bucket);
-		if (bucket == highest)
-			highest = lazy_cache_load(info->index)->maxbucket;
+		vacuum_buckets(&vacuum, next, highest);
+		next = highest + 1;
+		highest = lazy_cache_load(info->index)->maxbucket;
 	}
 	stats->estimated_count = highest != at_start;
 

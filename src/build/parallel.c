@@ -57,14 +57,7 @@ extern PGDLLEXPORT void lazy_build_worker(dsm_segment *seg, shm_toc *toc);
 int
 lazy_parallel_workers(Relation heap, Relation index, IndexInfo *info)
 {
-#if PG_VERSION_NUM >= 170000
-	return info->ii_ParallelWorkers;
-#else
-	/* these servers think so only of btree */
-	if (!IsNormalProcessingMode())
-		return 0;
-	return plan_create_index_workers(RelationGetRelid(heap), RelationGetRelid(index));
-#endif
+	return lazy_planned_workers(heap, index, info);
 }
 
 /* ---- every participant ---- */
