@@ -87,7 +87,7 @@ fill_page(LazyLoader *loader, Page page, const LazyEntry *entries, int n)
 {
 	LazyEntry	sorted[LAZY_PAGE_CAPACITY];
 
-	lazy_radix_sort_page(entries, sorted, n);
+	lazy_entries_sort_to(sorted, entries, n);
 	lazy_page_append_sorted(page, sorted, n);
 	lazy_special(page)->posted = n;
 

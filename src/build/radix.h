@@ -61,11 +61,4 @@ lazy_radix_slot(const LazyRadix *radix, uint32 hash)
 extern void lazy_radix_distribute(const LazyRadix *radix, const LazyEntry *from,
 								  LazyEntry *to, Size n, Size *start);
 
-/*
- * Sorts the n <= LAZY_PAGE_CAPACITY entries of a page by (hash, TID) while
- * copying them: linear when their hashes are uniform, and when they are sorted
- * already.
- */
-extern void lazy_radix_sort_page(const LazyEntry *from, LazyEntry *to, int n);
-
 #endif							/* LAZY_BUILD_RADIX_H */

@@ -90,18 +90,21 @@ lazy_page_problem(Page page)
 	return NULL;
 }
 
-bool
-lazy_page_prefix_sorted(Page page)
+static inline bool
+is_sorted(const LazyEntry *entries, int n)
 {
-	const LazyEntry *entries = lazy_entries(page);
-	int			nsorted = lazy_special(page)->nsorted;
-
-	for (int i = 1; i < nsorted; i++)
+	for (int i = 1; i < n; i++)
 	{
 		if (lazy_entry_compare(&entries[i - 1], &entries[i]) > 0)
 			return false;
 	}
 	return true;
+}
+
+bool
+lazy_page_prefix_sorted(Page page)
+{
+	return is_sorted(lazy_entries(page), lazy_special(page)->nsorted);
 }
 
 /* ---- searching ---- */
@@ -303,6 +306,13 @@ lazy_entries_sort_to(LazyEntry *to, const LazyEntry *from, int n)
 	int			start = 0;
 
 	Assert(n >= 0 && n <= LAZY_PAGE_CAPACITY);
+
+	/* rows of one key, in the order of a scan; others fail at once */
+	if (is_sorted(from, n))
+	{
+		memcpy(to, from, n * sizeof(LazyEntry));
+		return;
+	}
 
 	/* Count each pile; from that, where it begins. */
 	for (int i = 0; i < n; i++)

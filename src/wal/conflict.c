@@ -43,21 +43,9 @@ lazy_log_conflict(Relation index, TransactionId horizon)
 		return;
 
 	memset(&record, 0, sizeof(record));
-	record.block = 0;
-#if PG_VERSION_NUM < 160000
-	record.node = index->rd_node;
-	record.latestRemovedFullXid = widen(horizon);
-#else
-	record.locator = index->rd_locator;
-	record.snapshotConflictHorizon = widen(horizon);
-	record.isCatalogRel = false;
-#endif
+	lazy_reuse_page_set(&record, index->rd_locator, widen(horizon));
 
 	XLogBeginInsert();
-#if PG_VERSION_NUM < 160000
-	XLogRegisterData((char *) &record, sizeof(record));
-#else
-	XLogRegisterData(lazy_xlog_data(&record), SizeOfBtreeReusePage);
-#endif
+	XLogRegisterData(lazy_xlog_data(&record), LAZY_REUSE_PAGE_SIZE);
 	XLogInsert(RM_BTREE_ID, XLOG_BTREE_REUSE_PAGE);
 }

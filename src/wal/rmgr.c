@@ -36,11 +36,7 @@ resolve_conflict(XLogReaderState *record)
 		return;
 	memcpy(&conflict, XLogRecGetData(record), sizeof(conflict));
 	XLogRecGetBlockTag(record, 0, &locator, NULL, NULL);
-#if PG_VERSION_NUM < 160000
-	ResolveRecoveryConflictWithSnapshot(conflict.horizon, locator);
-#else
-	ResolveRecoveryConflictWithSnapshot(conflict.horizon, false, locator);
-#endif
+	lazy_resolve_conflict(conflict.horizon, locator);
 }
 
 /* Locks a block of the record, with its page as the record leaves it. */
@@ -171,10 +167,6 @@ lazy_rmgr_register(void)
 {
 	if (!process_shared_preload_libraries_in_progress)
 		return;
-#if PG_VERSION_NUM < 160000
-	RegisterCustomRmgr(LAZYHASH_RMGR_ID, (RmgrData *) &lazy_rmgr);
-#else
-	RegisterCustomRmgr(LAZYHASH_RMGR_ID, &lazy_rmgr);
-#endif
+	lazy_register_rmgr(LAZYHASH_RMGR_ID, &lazy_rmgr);
 	lazy_rmgr_registered = true;
 }
