@@ -5,12 +5,13 @@
 #     bench/demo.sh
 #
 # On a fresh Debian machine, as root, it installs what is missing; as another user it says what to
-# install.  It builds lazyhash, installs it into a private copy of the server in a temporary directory,
-# and removes all of it at the end, also after ctrl-C.  PostgreSQL as installed on the machine, and
-# clusters that exist, are not touched.
+# install.  It builds lazyhash, installs it into a private copy of the server in a temporary
+# directory, and removes all of it at the end, also after ctrl-C.  PostgreSQL as installed on the
+# machine, and clusters that exist, are not touched.
 #
-# The data are the same in every run: a million visits to web pages, each with the page's URL (60 to 90
-# bytes) and the visitor's UUID, and some more that are inserted later.  For each of both columns:
+# The data are the same in every run: a million visits to web pages, each with the page's URL (60 to
+# 90 bytes) and the visitor's UUID, and some more that are inserted later.  For each of both
+# columns:
 #
 #     build     CREATE INDEX on the million rows, and the size of what it made
 #     lookup    500,000 random rows found by an index nested loop join
@@ -31,7 +32,8 @@ contestants=${CONTESTANTS:-lazyhash hash btree}
 rows=${ROWS:-1000000}
 lookups=$((rows / 2))
 rounds=3
-# one run of a writer inserts this much; there is a run to warm up, then 1 and 2 writers in each round
+# one run of a writer inserts this much; there is a run to warm up, then 1 and 2 writers in each
+# round
 new_rows=$((rows / 10 / 2000 * 2000))
 [ "$new_rows" -gt 0 ] || fail "ROWS must be at least 20000"
 step=0
@@ -57,17 +59,22 @@ make_data()
 		RETURNS TABLE (id bigint, url text, uuid uuid) LANGUAGE sql IMMUTABLE AS $$
 			SELECT n, 'https://'
 				|| (ARRAY['www', 'www', 'www', 'shop', 'news', 'm', 'blog', 'docs'])[pick(h, 0, 8)]
-				|| '.' || (ARRAY['north', 'river', 'blue', 'open', 'daily', 'metro', 'green', 'pixel'])
-					[pick_few(h, 3, 8)]
-				|| (ARRAY['market', 'press', 'travel', 'garden', 'sports', 'recipes'])[pick_few(h, 12, 6)]
+				|| '.' || (ARRAY['north', 'river', 'blue', 'open', 'daily', 'metro', 'green',
+					'pixel'])[pick_few(h, 3, 8)]
+				|| (ARRAY['market', 'press', 'travel', 'garden', 'sports', 'recipes'])
+					[pick_few(h, 12, 6)]
 				|| (ARRAY['.com', '.com', '.org', '.net', '.de', '.io'])[pick(h, 20, 6)]
-				|| '/' || (ARRAY['article', 'product', 'category', 'review', 'archive'])[pick(h, 24, 5)]
+				|| '/' || (ARRAY['article', 'product', 'category', 'review', 'archive'])
+					[pick(h, 24, 5)]
 				|| '/' || 2016 + pick(h, 29, 9) || '/' || 10 + pick(h, 33, 2)
-				|| '/' || (ARRAY['seven', 'quiet', 'modern', 'simple', 'best', 'hidden'])[pick(h, 37, 6)]
-				|| '-' || (ARRAY['kitchens', 'journeys', 'gadgets', 'stories', 'lessons'])[pick(h, 41, 5)]
+				|| '/' || (ARRAY['seven', 'quiet', 'modern', 'simple', 'best', 'hidden'])
+					[pick(h, 37, 6)]
+				|| '-' || (ARRAY['kitchens', 'journeys', 'gadgets', 'stories', 'lessons'])
+					[pick(h, 41, 5)]
 				|| '-' || n || (ARRAY['', '.html', '?page=2', '?ref=mail'])[pick(h, 46, 4)],
 				overlay(overlay(md5('visitor ' || n) PLACING '4' FROM 13) PLACING 'a' FROM 17)::uuid
-			FROM (SELECT n, hashint8extended(n, 1) AS h FROM generate_series(first, last) n OFFSET 0) numbers
+			FROM (SELECT n, hashint8extended(n, 1) AS h
+			      FROM generate_series(first, last) n OFFSET 0) numbers
 		$$;
 	END
 	sql <<-END &
@@ -118,14 +125,15 @@ build_and_look_up()
 	)
 	note "$column" build "$contestant" "$build"
 	note "$column" size "$contestant" "$(sql <<<"SELECT pg_relation_size('probe') / 1048576.0")"
-	read -r answer ms < <(sql <<-END
-		SELECT force_nested_loop() \g /dev/null
+	read -r answer ms < <(PGOPTIONS=$nested_loop sql <<-END
 		SELECT inner_plan('SELECT sum(v.id) FROM (SELECT $column FROM wanted LIMIT 100) w
 			JOIN visits v ON v.$column = w.$column', 'Index Scan') \g /dev/null
-		SELECT * FROM timed('SELECT sum(v.id) FROM wanted w JOIN visits v ON v.$column = w.$column');
+		SELECT *
+		FROM timed('SELECT sum(v.id) FROM wanted w JOIN visits v ON v.$column = w.$column');
 	END
 	)
-	[ "$answer" = "$truth" ] || fail "$contestant gave $answer on $column, reading the table gives $truth"
+	[ "$answer" = "$truth" ] ||
+		fail "$contestant gave $answer on $column, reading the table gives $truth"
 	note "$column" lookup "$contestant" "$ms"
 	if [ "$round" = "$rounds" ] && [ "$(method_of "$contestant")" = lazyhash ]; then
 		sql <<<"SELECT lazyhash_check('probe', true)" >/dev/null
@@ -146,26 +154,29 @@ make_target()
 	END
 }
 
-# insert CONTESTANT COLUMN WRITERS: inserts the next of the new rows; notes rate and bytes of the log.
-# The pages that a checkpoint leaves to be logged whole were logged in the first run, of no writers.
+# insert CONTESTANT COLUMN WRITERS: inserts the next of the new rows; notes rate and bytes of the
+# log. The pages that a checkpoint leaves to be logged whole were logged in the first run, of no
+# writers.
 insert_rows()
 {
-	local contestant=$1 column=$2 writers=$3 table each rate start
+	local contestant=$1 column=$2 writers=$3 table each rate start bytes
 	table=${2}_$(name_of "$1")
 
 	each=$((new_rows / rows_a_statement / (writers ? writers : 1)))
 	cat >"$workdir/insert.sql" <<-END
 		\set from 1 + $step * $new_rows + (:client_id * $each + :n) * $rows_a_statement
-		INSERT INTO "$table" SELECT $column FROM news WHERE id BETWEEN :from AND :from + $rows_a_statement - 1;
+		INSERT INTO "$table" SELECT $column FROM news
+		WHERE id >= :from AND id < :from + $rows_a_statement;
 		\set n :n + 1
 	END
 	start=$(wal_position)
-	rate=$(transactions_a_second "$contestant" bench "$((writers ? writers : 1))" -t "$each" -D n=0 \
-		-f "$workdir/insert.sql")
+	rate=$(transactions_a_second "$contestant" bench "$((writers ? writers : 1))" -t "$each" \
+		-D n=0 -f "$workdir/insert.sql")
 	[ "$writers" -gt 0 ] || return 0
-	note "$column" "insert$writers" "$contestant" "$(awk "BEGIN { print $rate * $rows_a_statement }")"
-	note "$column" wal "$contestant" "$(wal_since "$start" | awk -v n="$((each * writers * rows_a_statement))" \
-		'{ print $1 / n }')"
+	read -r bytes _ < <(wal_since "$start")
+	note "$column" "insert$writers" "$contestant" \
+		"$(awk "BEGIN { print $rate * $rows_a_statement }")"
+	note "$column" wal "$contestant" "$(divide "$bytes" "$((each * writers * rows_a_statement))")"
 }
 
 # One round of inserts for all contestants: the same rows for each.
@@ -200,20 +211,20 @@ insert_all()
 # The tables that were inserted into hold the same rows, and each index finds them.
 verify_inserts()
 {
-	local column=$1 contestant table got wanted
+	local column=$1 contestant table got wanted total="$((new_rows * (2 * rounds + 1)))"
+	local contents="SELECT count(*) || '/' || sum(hashtextextended(key::text, 0)) FROM"
 
-	wanted=$(sql <<<"SELECT count(*) || '/' || sum(hashtextextended(key::text, 0)) FROM ${column}_heap")
+	wanted=$(sql <<<"$contents ${column}_heap")
 	for contestant in $contestants; do
 		table=${column}_$(name_of "$contestant")
-		got=$(sql <<<"SELECT count(*) || '/' || sum(hashtextextended(key::text, 0)) FROM \"$table\"")
+		got=$(sql <<<"$contents \"$table\"")
 		[ "$got" = "$wanted" ] || fail "$table holds $got, not $wanted"
 		got=$(sql <<-END
-			SELECT force_nested_loop() \g /dev/null
-			SELECT count(*) FROM news n JOIN "$table" t ON t.key = n.$column;
+				SELECT count(*) FROM news n JOIN "$table" t ON t.key = n.$column;
 		END
 		)
-		[ "$got" = "$((new_rows * (2 * rounds + 1)))" ] ||
-			fail "$contestant finds $got of the $((new_rows * (2 * rounds + 1))) rows inserted into $table"
+		[ "$got" = "$total" ] ||
+			fail "$contestant finds $got of the $total rows inserted into $table"
 		if [ "$(method_of "$contestant")" = lazyhash ]; then
 			sql <<<"SELECT lazyhash_check('\"${table}_key\"', true)" >/dev/null
 		fi
@@ -258,9 +269,24 @@ print_table()
 	printf '\n'
 }
 
+# Where no server is installed, takes the version that the system's release comes with, if that is
+# one that lazyhash works with.
+choose_version()
+{
+	local major
+
+	[ -z "${PG_CONFIG:-}${PG_MAJOR:-}" ] && command -v apt-get >/dev/null || return 0
+	[ -z "$(PG_MAJOR=15 default_pg_config)" ] || return 0
+	[ "$(id -u)" -ne 0 ] || apt-get -q update >/dev/null 2>&1 || true
+	major=$(apt-cache depends postgresql 2>/dev/null |
+		sed -n 's/.*Depends: postgresql-\([0-9]*\)$/\1/p' | head -n 1)
+	[ "${major:-0}" -lt 15 ] || PG_MAJOR=$major
+}
+
 start()
 {
 	progress "preparing a private copy of the server"
+	choose_version
 	need_packages
 	make_workdir
 	private_server
@@ -285,7 +311,8 @@ main()
 		verify_inserts "$column"
 	done
 	print_table
-	! uses_lazyhash || checked="; lazyhash_check, each row of the table looked up, passed on all indexes of lazyhash"
+	! uses_lazyhash ||
+		checked="; lazyhash_check, with each row looked up, passed on all indexes of lazyhash"
 	printf 'Verified: %s gave the answers that reading the table gives, for both columns, on %s\n' \
 		"${contestants// /, }" "built indexes and after the inserts$checked."
 	printf 'It took %d seconds.\n' "$SECONDS"

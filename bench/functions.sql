@@ -1,5 +1,5 @@
 --
--- What measurements call.  Loaded into the template database of each server that a benchmark starts.
+-- What measurements call.  Loaded into the template database of each server of a benchmark.
 --
 CREATE EXTENSION pg_prewarm;
 CREATE EXTENSION pg_walinspect;
@@ -13,13 +13,6 @@ BEGIN
 	EXECUTE query INTO answer;
 	ms := 1000 * extract(epoch FROM clock_timestamp() - start);
 END
-$$;
-
--- Allows no plan for a join but a nested loop with an index scan, or a TID scan, inside.
-CREATE FUNCTION force_nested_loop() RETURNS void LANGUAGE sql AS $$
-	SELECT set_config(name, 'off', false) FROM unnest(ARRAY['enable_hashjoin',
-		'enable_mergejoin', 'enable_material', 'enable_memoize', 'enable_bitmapscan',
-		'enable_indexonlyscan']) name;
 $$;
 
 -- The inner side of the nested loop that the query's plan is; an error if it is none.

@@ -1,8 +1,8 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 #
 # What the benchmarks share: contestants and how to alternate them, the servers that they run on,
-# writers, recording, and from the records tables and plots.  What is measured is in parts/; servers,
-# builds and cleaning up are in ../scripts/lib.sh.
+# writers, recording, and from the records tables and plots.  What is measured is in parts/;
+# servers, builds and cleaning up are in ../scripts/lib.sh.
 #
 # A contestant is written METHOD[:OPTION,...]: an access method, or "heap" for no index at all.  The
 # option "generic" makes lazyhash log with generic WAL records; NAME=VALUE is a storage parameter of
@@ -18,6 +18,11 @@ bench_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 # Rows that a writer inserts in one statement.
 rows_a_statement=1000
+
+# Server options that leave no plan for a join but a nested loop with an index scan, or a TID scan,
+# inside.
+nested_loop="-c enable_hashjoin=off -c enable_mergejoin=off -c enable_material=off"
+nested_loop+=" -c enable_memoize=off -c enable_bitmapscan=off -c enable_indexonlyscan=off"
 
 # ---- contestants ----
 
@@ -44,7 +49,8 @@ session_options()
 	case " $(options_of "$1") " in *" generic "*) printf '%s' '-c lazyhash.wal=generic' ;; esac
 }
 
-# create_index CONTESTANT NAME TABLE COLUMN: prints the statement that makes its index; none for heap.
+# create_index CONTESTANT NAME TABLE COLUMN: prints the statement that makes its index; none for
+# heap.
 create_index()
 {
 	local option parameters=
@@ -89,8 +95,8 @@ size()
 	if [ -n "${quick:-}" ]; then echo "$2"; else echo "$1"; fi
 }
 
-# take_turns ROUNDS QUICK-ROUNDS CONTESTANT...: sets $rounds and $contestants, unless the environment
-# does.
+# take_turns ROUNDS QUICK-ROUNDS CONTESTANT...: sets $rounds and $contestants, unless the
+# environment does.
 take_turns()
 {
 	rounds=${ROUNDS:-$(size "$1" "$2")}
@@ -133,7 +139,7 @@ server_settings()
 		jit = off
 		log_checkpoints = off
 	END
-	uses_lazyhash && echo "shared_preload_libraries = 'lazyhash'" || true
+	! uses_lazyhash || echo "shared_preload_libraries = 'lazyhash'"
 }
 
 # bench_server NAME [LINE...]: a fresh server with the settings above and those given.  Its template
@@ -166,7 +172,7 @@ sql()
 # sql_of CONTESTANT DATABASE: the same on a database, with the contestant's server options.
 sql_of()
 {
-	PGOPTIONS=$(session_options "$1") PGDATABASE=$2 sql
+	PGOPTIONS="${PGOPTIONS:-} $(session_options "$1")" PGDATABASE=$2 sql
 }
 
 # make_filled CONTESTANT ROWS: makes the contestant's own database, with a table t and its index on
@@ -186,8 +192,8 @@ make_filled()
 	sql_of "$1" "$database" <<<"VACUUM (FREEZE, ANALYZE) t"
 }
 
-# use_copy CONTESTANT: makes the database "run" a fresh copy of the contestant's own database, all of
-# it in shared buffers: each round then starts from the same bytes.
+# use_copy CONTESTANT: makes the database "run" a fresh copy of the contestant's own database, all
+# of it in shared buffers: each round then starts from the same bytes.
 use_copy()
 {
 	sql <<-END
@@ -228,8 +234,9 @@ transactions_a_second()
 	shift 3
 
 	[ "$threads" -le 2 ] || threads=2
-	output=$(PGOPTIONS=$(session_options "$contestant") pgbench -n -M prepared -c "$clients" \
-		-j "$threads" "$@" "$database" 2>&1) || { printf '%s\n' "$output" >&2; fail "pgbench failed"; }
+	output=$(PGOPTIONS="${PGOPTIONS:-} $(session_options "$contestant")" pgbench -n -M prepared \
+		-c "$clients" -j "$threads" "$@" "$database" 2>&1) ||
+		{ printf '%s\n' "$output" >&2; fail "pgbench failed"; }
 	case $output in
 		*[Aa]borted*) printf '%s\n' "$output" >&2; fail "pgbench: a client was aborted" ;;
 	esac
@@ -262,7 +269,7 @@ divide()
 
 # ---- records ----
 
-# start_part NAME: begins the records of a part.
+# start_part NAME: begins the records of a part, in $output_dir.
 start_part()
 {
 	part=$1
@@ -276,7 +283,8 @@ start_part()
 record()
 {
 	# a comma would be taken for the next field
-	[[ $2$3 != *,* && $4 =~ ^-?[0-9.]+(e[-+]?[0-9]+)?$ ]] || fail "not a measurement: $1, $2, $3: '$4'"
+	[[ $2$3 != *,* && $4 =~ ^-?[0-9.]+(e[-+]?[0-9]+)?$ ]] ||
+		fail "not a measurement: $1, $2, $3: '$4'"
 	printf '%s,%s,%s,%s,%s,%s\n' "$part" "$round" "$1" "$2" "$3" "$4" >>"$records"
 	printf '[%s] round %s of %s  %-20s %-28s %-24s %12.10g\n' "$part" "$round" "$rounds" "$1" "$2" \
 		"$3" "$4" >&2
@@ -316,8 +324,9 @@ bars()
 		set style data histogram
 		set style histogram errorbars gap 1 linewidth 1
 		set style fill solid 0.8
-		set yrange [0:*]
-		set key outside below
+		set yrange [${plot_from:-0}:*]
+		${plot_settings:-}
+		set key outside right top
 		$(style_of_contestants "$data" fill)
 		set xtics rotate by -15
 		plot for [i = 0:STATS_blocks-1] '$data' index i using 3:4:5:xtic(2) \
@@ -336,7 +345,7 @@ lines()
 		set xlabel "$label"
 		set yrange [${plot_from:-0}:*]
 		${plot_settings:-}
-		set key outside below
+		set key outside right top
 		$(style_of_contestants "$data" line)
 		plot for [i = 0:STATS_blocks-1] '$data' index i using 2:3 with linespoints \
 			title columnheader(1) linestyle (i + 1)
@@ -358,7 +367,8 @@ plot()
 {
 	local file
 
-	file=$part-$(printf '%s' "$2" | tr -cs 'A-Za-z0-9' '-' | tr 'A-Z' 'a-z' | sed 's/-$//').svg
+	file=$(printf '%s' "$part-$2" | tr -cs 'A-Za-z0-9' '-' | tr '[:upper:]' '[:lower:]')
+	file=${file%-}.svg
 	{
 		printf 'set terminal svg size 800,480 background "white" font "sans,13"\n'
 		printf 'set output "%s"\nset title "%s"\nset ylabel "%s"\n' "$output_dir/$file" "$2" "$1"
@@ -383,7 +393,8 @@ style_of_contestants()
 		NF == 1 {
 			n++
 			hex = ($1 in colour) ? colour[$1] : other[++unknown]
-			printf "set style line %d linecolor rgb \"%s\" linewidth 2 pointtype %d\n", n, hex, n + 3
+			printf "set style line %d linecolor rgb \"%s\" linewidth 2 pointtype %d\n",
+				n, hex, n + 3
 		}' "$1"
 }
 
@@ -393,7 +404,7 @@ describe()
 	{
 		printf '# %s\n\n' "$1"
 		shift
-		[ $# -eq 0 ] || printf '%s\n\n' "$@"
+		[ $# -eq 0 ] || printf '%s\n\n' "$*"
 		printf -- '- machine: %s cores, %s GB memory, %s\n' "$(nproc)" \
 			"$(awk '/^MemTotal/ { printf "%.0f", $2 / 1048576 }' /proc/meminfo)" \
 			"$(awk -F ': ' '/^model name/ { print $2; exit }' /proc/cpuinfo)"
@@ -402,15 +413,17 @@ describe()
 			"$(df --output=fstype "$workdir" | tail -n 1)"
 		printf -- '- settings: %s\n' "$(sql <<-'END'
 			SELECT string_agg(name || ' = ' || current_setting(name), ', ' ORDER BY name)
-			FROM pg_settings WHERE source = 'configuration file' AND name IN ('shared_buffers', 'fsync',
+			FROM pg_settings
+			WHERE source = 'configuration file' AND name IN ('shared_buffers', 'fsync',
 				'synchronous_commit', 'autovacuum', 'wal_level', 'full_page_writes', 'max_wal_size',
-				'checkpoint_timeout', 'wal_buffers', 'shared_preload_libraries', 'maintenance_work_mem');
+				'checkpoint_timeout', 'wal_buffers', 'shared_preload_libraries',
+				'maintenance_work_mem');
 		END
 		)"
 		printf -- '- date: %s; load before: %s\n' "$(date -u '+%Y-%m-%d %H:%M UTC')" \
 			"$(cut -d ' ' -f 1-3 /proc/loadavg)"
 		printf -- '- contestants: %s; alternations: %s\n' "$contestants" "$rounds"
-		printf '\nEach figure is the median of the alternations, with the least and the most in brackets.\n'
-		printf 'A ratio is the median of the ratios within each alternation.\n'
+		printf '\nEach figure is the median of the alternations, with the least and the most in '
+		printf 'brackets.\nA ratio is the median of the ratios within each alternation.\n'
 	} >>"$report"
 }

@@ -1,9 +1,10 @@
-# Summarises the records of a benchmark (see record() in lib.sh) for one metric: the median, least and
-# most of the alternations, by contestant and case, in the order in which they first occurred.
+# Summarises the records of a benchmark (see record() in lib.sh) for one metric: the median, least
+# and most of the alternations, by contestant and case, in the order in which they first occurred.
 #
 #     awk -f summary.awk -v mode=table -v metric=NAME [-v base=X] [-v minus=X] [-v across=X] FILE
 #
-#     mode     table: Markdown; plot: blocks for gnuplot (name; then number, case, median, least, most)
+#     mode     table: Markdown; plot: blocks for gnuplot (name; then number, case, median, least,
+#              most)
 #     base     figures are ratios to those of this contestant in the same round and case
 #     minus    that contestant's figure of the same round and case is taken off first
 #     across   figures are ratios to the case of this name of the same round and contestant

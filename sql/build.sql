@@ -10,7 +10,8 @@ SET search_path = build, public;
 -- nothing, nulls only, one row
 CREATE TABLE empty (k int);
 CREATE INDEX empty_k ON empty USING lazyhash (k);
-CREATE TABLE nulls WITH (autovacuum_enabled = off) AS SELECT NULL::int AS k FROM generate_series(1, 1000);
+CREATE TABLE nulls WITH (autovacuum_enabled = off) AS
+	SELECT NULL::int AS k FROM generate_series(1, 1000);
 CREATE INDEX nulls_k ON nulls USING lazyhash (k);
 CREATE TABLE one AS SELECT 1 AS k;
 CREATE INDEX one_k ON one USING lazyhash (k);

@@ -122,8 +122,12 @@ SELECT 1 / (count(*) = count(*) FILTER (WHERE word || '' = 'key ' || :key))::int
 SELECT 1 / (count(*) = count(*) FILTER (WHERE low + 0 = :key % 10))::int FROM s WHERE low = :key % 10;
 SQL
 
+# slowly too, so that buckets are split while it is on its way
 my $vacuum = <<SQL;
-\\sleep 200 ms
+\\set cost random(50, 1000)
+\\sleep 100 ms
+SET vacuum_cost_delay = '1ms';
+SET vacuum_cost_limit = :cost;
 VACUUM s;
 SQL
 

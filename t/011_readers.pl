@@ -17,7 +17,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $nkeys = 40;
+my $nkeys = 100;
 
 sub make_table
 {
@@ -26,10 +26,12 @@ sub make_table
 	$node->safe_psql('postgres', <<SQL);
 CREATE TABLE r (k int, payload int) WITH (fillfactor = 90);
 CREATE INDEX r_k ON r USING lazyhash (k) WITH (fillfactor = 10, batch = 8);
--- keys that lie in one bucket until there are more than 256, some of which part at each doubling before
+-- 10 keys that lie in one bucket until there are more than 256, 20 more until there are more than 32, and
+-- others that lie anywhere, so that there are chains of two pages too
 CREATE TABLE r_key AS SELECT row_number() OVER () AS i, k FROM
-	(SELECT k FROM generate_series(1, 100000) k
-	 ORDER BY (hashint4(k) & 255) <> 77, (hashint4(k) & 31) <> 13, k LIMIT $nkeys) x;
+	((SELECT k FROM generate_series(1, 100000) k WHERE (hashint4(k) & 255) = 77 LIMIT 10) UNION ALL
+	 (SELECT k FROM generate_series(1, 100000) k WHERE (hashint4(k) & 31) = 11 LIMIT 20) UNION ALL
+	 SELECT k FROM generate_series(1, $nkeys - 30) k) x;
 CREATE UNIQUE INDEX ON r_key (i);
 CREATE FUNCTION nth_key(n int) RETURNS int LANGUAGE sql STABLE AS
 'SELECT k FROM r_key WHERE i = 1 + n % $nkeys';
@@ -112,7 +114,8 @@ DECLARE outer_cursor CURSOR WITH HOLD FOR SELECT ctid FROM r WHERE k = (SELECT n
 FETCH 10 FROM outer_cursor;
 SELECT compare_once(nth_key(:n + 1), 50);
 FETCH 500 FROM outer_cursor;
-\sleep 5 ms
+\set pause random(0, 60)
+\sleep :pause ms
 FETCH 500 FROM outer_cursor;
 SELECT compare_once(nth_key(:n), 50);
 COMMIT;
@@ -143,16 +146,25 @@ UPDATE r SET k = nth_key(:m) WHERE ctid = ANY (ARRAY(SELECT ctid FROM r WHERE k 
 UPDATE r SET payload = payload + 1 WHERE ctid = ANY (ARRAY(SELECT ctid FROM r WHERE k = nth_key(:m) LIMIT 20));
 SQL
 
+# slowly too, so that it is often in the middle of a chain
 my $vacuum = <<'SQL';
-\sleep 40 ms
+\set pause random(0, 80)
+\set cost random(1, 200)
+\sleep :pause ms
+SET vacuum_cost_delay = '1ms';
+SET vacuum_cost_limit = :cost;
 VACUUM r;
 SQL
 
-# by turns: an empty index that starts with one bucket, and one that was built
+# by turns: an empty index that starts with one bucket, of one or the other kind, and one that was built
 my $empty = <<'SQL';
 \set pause random(300, 2500)
+\set full random(0, 1) * 90 + 10
 \sleep :pause ms
+BEGIN;
+ALTER INDEX r_k SET (fillfactor = :full);
 TRUNCATE r;
+COMMIT;
 SQL
 my $rebuild = <<'SQL';
 \set pause random(300, 2500)

@@ -40,7 +40,7 @@ my $instances = 0;
 # ---- what is looked at after a recovery ----
 
 # All of it in SQL, so that it comes with the copies.
-my $functions = q{
+our $functions = q{
 	-- Looks up each row of the table by its key: each has to be found, once.  A row that
 	-- the index leads to in vain, or that another key leads to, shows in the sums.
 	CREATE FUNCTION compare_with_table(index regclass) RETURNS void LANGUAGE plpgsql AS $$
@@ -86,22 +86,45 @@ my $functions = q{
 	CREATE FUNCTION use_tables() RETURNS void LANGUAGE plpgsql AS $$
 	DECLARE tab regclass;
 	BEGIN
-		FOR tab IN SELECT oid::regclass FROM pg_class
-		           WHERE relname IN ('words', 'chains', 'lost') AND relkind = 'r' LOOP
+		FOR tab IN SELECT DISTINCT i.indrelid::regclass
+		           FROM ready_indexes() r JOIN pg_index i ON i.indexrelid = r.index LOOP
 			EXECUTE format('INSERT INTO %s (k) SELECT i * 7919 FROM generate_series(1, 200) i', tab);
 			EXECUTE format('INSERT INTO %s (k) SELECT k FROM %s LIMIT 40', tab, tab);
 			EXECUTE format('DELETE FROM %s WHERE id %% 5 = 0', tab);
 		END LOOP;
 	END $$;
 
+	CREATE FUNCTION unfinished_splits() RETURNS text LANGUAGE sql AS $$
+		SELECT string_agg(format('%s bucket %s', index, bucket), ', ' ORDER BY index, bucket)
+		FROM ready_indexes(), lazyhash_bucket_info(index) WHERE valid AND state = 'being split'
+	$$;
+
 	CREATE FUNCTION no_split_is_left() RETURNS void LANGUAGE plpgsql AS $$
-	DECLARE left_over text;
 	BEGIN
-		SELECT string_agg(format('%s bucket %s: %s', index, bucket, state), ', ') INTO left_over
-		FROM ready_indexes(), lazyhash_bucket_info(index) WHERE valid AND state <> 'normal';
-		IF left_over IS NOT NULL THEN
-			RAISE EXCEPTION 'unfinished splits after VACUUM: %', left_over;
+		IF unfinished_splits() IS NOT NULL THEN
+			RAISE EXCEPTION 'unfinished splits: %', unfinished_splits();
 		END IF;
+	END $$;
+
+	-- Makes a table with an index, of one key so often that the library fails there.
+	CREATE FUNCTION fail_while_growing(name text, point text, wal text) RETURNS void
+	LANGUAGE plpgsql AS $$
+	BEGIN
+		EXECUTE format('CREATE TABLE %I (id serial, k bigint)', name);
+		EXECUTE format('CREATE INDEX ON %I USING lazyhash (k) WITH (fillfactor = 10)', name);
+		PERFORM set_config('lazyhash.wal', wal, true), set_config('lazyhash.fail_at', point, true);
+		FOR round IN 1 .. 200 LOOP
+			BEGIN
+				EXECUTE format('INSERT INTO %I (k) SELECT 1 FROM generate_series(1, 90)', name);
+			EXCEPTION WHEN internal_error THEN
+				IF SQLERRM NOT LIKE 'test failure at %' THEN
+					RAISE;
+				END IF;
+				PERFORM set_config('lazyhash.fail_at', '', true);
+				RETURN;
+			END;
+		END LOOP;
+		RAISE EXCEPTION 'never came to %', point;
 	END $$;
 
 	-- A key whose bucket is split next, and whose entries move (or stay).
@@ -317,11 +340,11 @@ sub run_stages
 	$self->{filenodes} = [ sort keys %filenodes ];
 }
 
-# The server's processes, postmaster first.
+# A server's processes, postmaster first.
 sub processes
 {
-	my ($self) = @_;
-	my ($postmaster) = split(/\n/, slurp_file($self->{node}->data_dir . '/postmaster.pid'));
+	my ($node) = @_;
+	my ($postmaster) = split(/\n/, slurp_file($node->data_dir . '/postmaster.pid'));
 	my @pids = ($postmaster);
 
 	foreach my $stat (glob('/proc/[0-9]*/stat'))
@@ -342,7 +365,7 @@ sub copy
 	my $from = $self->{node}->data_dir;
 	# what is flushed by now is part of the WAL that belongs to the copy
 	my $lsn = $self->{node}->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()');
-	my @pids = $self->processes;
+	my @pids = processes($self->{node});
 
 	kill('STOP', @pids);
 	usleep(20_000);

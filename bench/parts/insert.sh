@@ -1,9 +1,10 @@
 # shellcheck shell=bash disable=SC2154
 # rows a second and bytes of WAL a row, 1,000 random rows a statement, by 1, 2 and 8 writers
 #
-# Each contestant has a database with a table of one int8 column and its index, filled by two writers.
-# Each measurement works on a fresh copy of it in shared buffers, begins after a checkpoint (so that
-# each page's first change logs a full image, as it does in life) and inserts the same number of rows.
+# Each contestant has a database with a table of one int8 column and its index, filled by two
+# writers. Each measurement works on a fresh copy of it in shared buffers, begins after a checkpoint
+# (so that each page's first change logs a full image, as it does in life) and inserts the same
+# number of rows.
 
 part_insert()
 {

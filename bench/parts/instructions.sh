@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2154
 # instructions that a lookup and an insert take, counted by callgrind
 #
-# A single-user server runs under valgrind, once with few operations and once with many: what the many
-# take more, divided by how many they are more, is what one takes, start and planning left out.  The
-# count hardly depends on what else the machine does.  "heap" is the same without the index: the insert
-# into the table alone, the join by TID.  What a contestant takes beyond that is its own.
+# A single-user server runs under valgrind, once with few operations and once with many: what the
+# many take more, divided by how many they are more, is what one takes, start and planning left out.
+# The count hardly depends on what else the machine does.  "heap" is the same without the index: the
+# insert into the table alone, the join by TID.  What a contestant takes beyond that is its own.
 
 part_instructions()
 {
@@ -63,13 +63,11 @@ record_instructions()
 instructions_of()
 {
 	local out=$workdir/callgrind.out log=$workdir/single.log options
-	read -ra options <<<"$(session_options "$1")"
+	read -ra options <<<"$nested_loop $(session_options "$1")"
 
 	printf '%s\n' "${3//@/$2}" |
 		run_as valgrind --tool=callgrind --callgrind-out-file="$out" --log-file=/dev/null \
 			"$bindir/postgres" --single -D "$(data_dir instructions)" "${options[@]}" \
-			-c enable_hashjoin=off -c enable_mergejoin=off -c enable_material=off \
-			-c enable_memoize=off -c enable_bitmapscan=off -c enable_indexonlyscan=off \
 			"$(name_of "$1")_$2" >"$log" 2>&1
 	! grep -q ERROR "$log" || { cat "$log" >&2; fail "the single-user server reports an error"; }
 	sed -n 's/^totals: //p' "$out"

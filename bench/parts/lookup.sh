@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2154
 # random lookups as an index nested loop join, hits and misses, by 1 and 2 clients, beside a writer
 #
-# Each contestant has a database with the same rows (setseed) twice: in table t, whose index is built at
-# the end, and in table g, whose index grows row by row.  Keys to look up lie in tables in random order.
-# "heap" is the same join by TID, without any index: the floor under each figure, as the heap page must
-# be read.  Misses do not visit the heap.
+# Each contestant has a database with the same rows (setseed) twice: in table t, whose index is
+# built at the end, and in table g, whose index grows row by row.  Keys to look up lie in tables in
+# random order. "heap" is the same join by TID, without any index: the floor under each figure, as
+# the heap page must be read.  Misses do not visit the heap.
 
 part_lookup()
 {
@@ -13,7 +13,8 @@ part_lookup()
 	lookups=$(size 500000 100000)
 	each=$((lookups / 10))
 	bench_server lookup
-	describe "Random lookups" "$lookups lookups by an index nested loop join in a table of $rows rows."
+	describe "Random lookups" \
+		"$lookups lookups by an index nested loop join in a table of $rows rows."
 	for_contestants make_lookup_database
 	alternate look_up
 	report_lookup
@@ -35,7 +36,8 @@ make_lookup_database()
 			CREATE TABLE hits AS SELECT k, ctid AS tid FROM t ORDER BY random() LIMIT $lookups;
 			CREATE TABLE sample AS SELECT * FROM hits LIMIT $each;
 			CREATE TABLE misses AS
-			SELECT (random() * 9e18)::int8 AS k, NULL::tid AS tid FROM generate_series(1, $lookups) n;
+			SELECT (random() * 9e18)::int8 AS k, NULL::tid AS tid
+			FROM generate_series(1, $lookups) n;
 		END
 		create_index "$1" t_k t k
 		create_index "$1" g_k g k
@@ -79,8 +81,7 @@ look_up_one()
 
 	[ "$1" != heap ] || scan="Tid Scan"
 	[ "$3" = t ] || case="$4 (grown)"
-	read -r answer ms < <(sql_of "$1" "$2" <<-END
-		SELECT force_nested_loop() \g /dev/null
+	read -r answer ms < <(PGOPTIONS=$nested_loop sql_of "$1" "$2" <<-END
 		SELECT inner_plan('$(join_of "$1" "$3" sample)', '$scan') \g /dev/null
 		SELECT coalesce(answer, 0), ms FROM timed('$query');
 	END
@@ -118,12 +119,8 @@ write_lookup_script()
 lookups_a_second()
 {
 	local rate
-	rate=$(
-		PGOPTIONS="-c enable_hashjoin=off -c enable_mergejoin=off -c enable_material=off"
-		PGOPTIONS+=" -c enable_memoize=off -c enable_bitmapscan=off -c enable_indexonlyscan=off"
-		export PGOPTIONS
-		transactions_a_second "$@" -f "$workdir/lookup.sql"
-	)
+
+	rate=$(PGOPTIONS=$nested_loop transactions_a_second "$@" -f "$workdir/lookup.sql")
 	awk "BEGIN { printf \"%.0f\", $rate * $each }"
 }
 

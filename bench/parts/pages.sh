@@ -2,8 +2,8 @@
 # pages that a lookup reads, and bytes a row, while an index grows and for one built at once
 #
 # Table t is filled row by row by two writers; at each step EXPLAIN (ANALYZE, BUFFERS) says how many
-# index pages lookups of missing keys read (a miss does not visit the heap).  A copy of the table is then
-# indexed at once and measured likewise.
+# index pages lookups of missing keys read (a miss does not visit the heap).  A copy of the table is
+# then indexed at once and measured likewise.
 
 part_pages()
 {
@@ -29,7 +29,8 @@ grow_and_look()
 	{
 		echo "CREATE TABLE t (k int8);"
 		create_index "$contestant" t_k t k
-		echo "CREATE TABLE misses AS SELECT (random() * 9e18)::int8 AS k FROM generate_series(1, $lookups);"
+		echo "CREATE TABLE misses AS"
+		echo "SELECT (random() * 9e18)::int8 AS k FROM generate_series(1, $lookups);"
 		echo "ANALYZE misses;"
 	} | sql_of "$contestant" run
 	for ((rows = step; rows <= most; rows += step)); do
@@ -48,12 +49,13 @@ grow_and_look()
 look_at()
 {
 	local pages bytes
-	read -r pages bytes < <(sql_of "$1" run <<-END
+	read -r pages bytes < <(PGOPTIONS=$nested_loop sql_of "$1" run <<-END
 		ANALYZE $3;
-		SELECT force_nested_loop() \g /dev/null
-		SELECT ((plan->>'Shared Hit Blocks')::float8 + (plan->>'Shared Read Blocks')::float8) / $lookups,
+		SELECT ((plan->>'Shared Hit Blocks')::float8 + (plan->>'Shared Read Blocks')::float8)
+		           / $lookups,
 		       pg_relation_size('$3_k')::float8 / $2
-		FROM inner_plan('SELECT count(*) FROM misses JOIN $3 t ON t.k = misses.k', 'Index Scan') plan;
+		FROM inner_plan('SELECT count(*) FROM misses JOIN $3 t ON t.k = misses.k',
+		                'Index Scan') plan;
 	END
 	)
 	record "$1" "$(divide "$2" 1000000)" "pages a lookup ($4)" "$pages"
@@ -66,7 +68,8 @@ report_pages()
 
 	for state in grown built; do
 		table "pages a lookup ($state)" "Index pages read a lookup, by million rows: index $state"
-		plot_from=1 lines "pages a lookup ($state)" "Index pages read a lookup: index $state" "million rows"
+		plot_from=1 lines "pages a lookup ($state)" "Index pages read a lookup: index $state" \
+			"million rows"
 		table "bytes a row ($state)" "Bytes a row, by million rows: index $state"
 		lines "bytes a row ($state)" "Bytes a row: index $state" "million rows"
 		ratios "bytes a row ($state)" "Bytes a row: index $state" hash btree

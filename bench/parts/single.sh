@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2154
 # single-row inserts, one a transaction, by 1, 16, 32 and 64 clients, and what they wait for
 #
-# The databases are those of the part "insert".  pgbench, prepared statements, for some seconds.  Beside
-# it a session looks at pg_stat_activity 20 times a second; what it finds the clients waiting for is
-# given as a share of all their samples.
+# The databases are those of the part "insert".  pgbench, prepared statements, for some seconds.
+# Beside it a session looks at pg_stat_activity 20 times a second; what it finds the clients waiting
+# for is given as a share of all their samples.
 
 part_single()
 {
@@ -12,7 +12,8 @@ part_single()
 	seconds=$(size 10 3)
 	bench_server single "max_connections = 200"
 	describe "Single-row inserts, one a transaction" \
-		"$preload random int8 preloaded row by row; pgbench, prepared, $seconds seconds a measurement."
+		"$preload random int8 preloaded row by row;" \
+		"pgbench, prepared, $seconds seconds a measurement."
 	for_contestants make_filled "$preload"
 	alternate insert_singly
 	report_single
@@ -68,7 +69,8 @@ record_waits()
 	local wanted share
 
 	for wanted in BufferContent WALInsert; do
-		share=$(awk -v wanted="$wanted" '$1 == wanted { s = $2 } END { print s + 0 }' "$workdir/waits")
+		share=$(awk -v wanted="$wanted" '$1 == wanted { s = $2 } END { print s + 0 }' \
+			"$workdir/waits")
 		record "$1" "$2" "% waiting for $wanted" "$share"
 	done
 }
@@ -78,6 +80,6 @@ report_single()
 	table "inserts/s" "Inserts a second"
 	bars "inserts/s" "Inserts a second, one a transaction"
 	ratios "inserts/s" "Inserts a second" hash btree heap
-	table "% waiting for BufferContent" "Share of busy clients that wait for a page (BufferContent), %"
-	table "% waiting for WALInsert" "Share of busy clients that wait to insert WAL (WALInsert), %"
+	table "% waiting for BufferContent" "Busy clients that wait for a page (BufferContent), %"
+	table "% waiting for WALInsert" "Busy clients that wait to insert WAL (WALInsert), %"
 }

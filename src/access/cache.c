@@ -47,7 +47,7 @@ lazy_meta_verify(Relation index, Page page)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" has an on-disk format that this version of lazyhash does not know",
 						RelationGetRelationName(index)),
-				 errdetail("%s", problem),
+				 errdetail("The %s.", problem),
 				 errhint("Install the version of lazyhash that made the index, or REINDEX it.")));
 	lazy_corrupted(index, LAZY_METAPAGE, "%s", problem);
 }

@@ -1,0 +1,68 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# what the storage parameter "batch" does: throughput, overflow pages, delayed splits
+#
+# For each batch size an index grows from nothing by inserts of 1,000 rows a statement, by one
+# writer and by two.  Afterwards lazyhash_stats() tells how many overflow pages it has, how many
+# pages a lookup reads, how many entries the metapage has not been told of, and how many buckets are
+# missing from those that the entries ask for: splits that are late because of that.
+
+part_batch()
+{
+	take_turns 5 3 lazyhash
+	rows=$(size 2000000 400000)
+	# half of a page's entries is the most that the parameter takes
+	batches="1 2 4 8 16 32 64 128 256 406"
+	bench_server batch
+	describe "Batch sizes" "An index that grows from nothing to $rows random int8."
+	# what takes turns here
+	contestants="1_writer 2_writers"
+	alternate try_batches
+	report_batch
+}
+
+# try_batches WRITERS
+try_batches()
+{
+	local batch
+
+	for batch in $batches; do
+		try_batch "$1" "${1%%_*}" "$batch"
+	done
+}
+
+# try_batch NAME WRITERS BATCH
+try_batch()
+{
+	local name=${1//_/ } rate overflow behind pages pending
+
+	{
+		echo "SET client_min_messages = warning; DROP TABLE IF EXISTS t; CREATE TABLE t (k int8);"
+		create_index "lazyhash:batch=$3" t_k t k
+		echo "CHECKPOINT;"
+	} | sql
+	rate=$(write_rows lazyhash bench "$2" "$rows")
+	record "$name" "$3" "rows/s" "$rate"
+	read -r overflow behind pages pending < <(sql <<-'END'
+		SELECT overflow_pages, greatest(0, ceil(entries::numeric / ffactor) - buckets),
+		       pages_per_lookup, pending
+		FROM lazyhash_stats('t_k');
+	END
+	)
+	record "$name" "$3" "overflow pages" "$overflow"
+	record "$name" "$3" "late splits" "$behind"
+	record "$name" "$3" "pages a lookup" "$pages"
+	record "$name" "$3" "pending" "$pending"
+}
+
+report_batch()
+{
+	table "rows/s" "Rows a second, by batch"
+	plot_settings="set logscale x 2" lines "rows/s" "Rows a second" "batch"
+	table "rows/s" "Rows a second ÷ those with batch = 64" -v across=64
+	table "overflow pages" "Overflow pages, by batch"
+	table "late splits" "Splits that are late, by batch"
+	table "pending" "Entries that the metapage has not been told of, by batch"
+	table "pages a lookup" "Pages a lookup reads, by batch"
+	plot_settings="set logscale x 2" plot_from=1 \
+		lines "pages a lookup" "Pages a lookup reads" "batch"
+}
