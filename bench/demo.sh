@@ -64,14 +64,15 @@ make_data()
 				|| (ARRAY['market', 'press', 'travel', 'garden', 'sports', 'recipes'])
 					[pick_few(h, 12, 6)]
 				|| (ARRAY['.com', '.com', '.org', '.net', '.de', '.io'])[pick(h, 20, 6)]
-				|| '/' || (ARRAY['article', 'product', 'category', 'review', 'archive'])
+				|| '/' || (ARRAY['articles', 'products', 'categories', 'reviews', 'archives'])
 					[pick(h, 24, 5)]
 				|| '/' || 2016 + pick(h, 29, 9) || '/' || 10 + pick(h, 33, 2)
 				|| '/' || (ARRAY['seven', 'quiet', 'modern', 'simple', 'best', 'hidden'])
 					[pick(h, 37, 6)]
 				|| '-' || (ARRAY['kitchens', 'journeys', 'gadgets', 'stories', 'lessons'])
 					[pick(h, 41, 5)]
-				|| '-' || n || (ARRAY['', '.html', '?page=2', '?ref=mail'])[pick(h, 46, 4)],
+				|| '-' || lpad(n::text, 8, '0')
+				|| (ARRAY['', '.html', '?page=2', '?ref=newsletter'])[pick(h, 46, 4)],
 				overlay(overlay(md5('visitor ' || n) PLACING '4' FROM 13) PLACING 'a' FROM 17)::uuid
 			FROM (SELECT n, hashint8extended(n, 1) AS h
 			      FROM generate_series(first, last) n OFFSET 0) numbers
@@ -91,7 +92,7 @@ make_data()
 	END
 	wait $!
 	sql <<<"VACUUM (FREEZE, ANALYZE) visits, news, wanted"
-	[ "$(sql <<<"SELECT min(length(url)) >= 50 AND max(length(url)) <= 100 FROM visits")" = t ] ||
+	[ "$(sql <<<"SELECT min(length(url)) >= 60 AND max(length(url)) <= 90 FROM visits")" = t ] ||
 		fail "the URLs are not as long as they should be"
 }
 

@@ -302,7 +302,8 @@ table()
 	awk -f "$bench_dir/summary.awk" -v mode=table -v metric="$metric" "$@" "$records" >>"$report"
 }
 
-# ratios METRIC TITLE BASE... : how each contestant compares with each base, in each case.
+# ratios METRIC TITLE BASE... : how each contestant compares with each base, in each case; in those
+# that match the regular expression $only, if it is set.
 ratios()
 {
 	local metric=$1 title=$2 base
@@ -310,7 +311,7 @@ ratios()
 
 	for base in "$@"; do
 		case " $contestants " in *" $base "*) ;; *) continue ;; esac
-		table "$metric" "$title ÷ $base" -v base="$base"
+		table "$metric" "$title ÷ $base" -v base="$base" -v cases="${only:-}"
 	done
 }
 

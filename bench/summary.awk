@@ -90,15 +90,21 @@ function skipped(c)
 	return c == base || c == minus
 }
 
+# A case may look like a number: compare as strings.
+function shown(t)
+{
+	return t "" != across ""
+}
+
 function print_table(    i, j, n)
 {
 	printf "| |"
 	for (j = 1; j <= ncases; j++)
-		if (title[j] != across)
+		if (shown(title[j]))
 			printf " %s |", title[j]
 	printf "\n|---|"
 	for (j = 1; j <= ncases; j++)
-		if (title[j] != across)
+		if (shown(title[j]))
 			printf "--:|"
 	printf "\n"
 	for (i = 1; i <= ncontestants; i++) {
@@ -106,7 +112,7 @@ function print_table(    i, j, n)
 			continue
 		printf "| %s |", contestant[i]
 		for (j = 1; j <= ncases; j++) {
-			if (title[j] == across)
+			if (!shown(title[j]))
 				continue
 			n = summarise(contestant[i], title[j])
 			if (n == 0)
@@ -127,7 +133,7 @@ function print_plot(    i, j)
 			continue
 		printf "%s%s\n", nblocks++ ? "\n\n" : "", contestant[i]
 		for (j = 1; j <= ncases; j++)
-			if (title[j] != across && summarise(contestant[i], title[j]))
+			if (shown(title[j]) && summarise(contestant[i], title[j]))
 				printf "%d\t%s\t%.10g\t%.10g\t%.10g\n", j, title[j], middle, least, most
 	}
 }

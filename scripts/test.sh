@@ -88,7 +88,8 @@ record_tap()
 
 	good=$(grep -E '^ok [0-9]' "$2" | grep -cviE '# *skip\b' || true)
 	bad=$(grep -E '^not ok [0-9]' "$2" | grep -cviE '# *todo\b' || true)
-	plan=$(sed -n 's/^1\.\.\([0-9]\{1,\}\).*/\1/p' "$2" | tail -n 1)
+	# several programs may have written to the log, each with a plan of its own
+	plan=$(sed -n 's/^1\.\.\([0-9]\{1,\}\).*/\1/p' "$2" | awk '{ n += $1 } END { if (NR) print n }')
 	# so says prove of a program that skips all
 	skip=$(sed -n 's/^[^ ]* \.* *\(skipped: .*\)/\1/p' "$2")
 	if [ "$bad" -eq 0 ] && { [ "$3" -ne 0 ] || [ -z "$skip" ]; }; then

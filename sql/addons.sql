@@ -38,7 +38,7 @@ CREATE INDEX t_h ON t USING lazyhash (h);
 CREATE INDEX t_c ON t USING lazyhash (c);
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
-EXPLAIN (COSTS OFF) SELECT c FROM t WHERE c = 'Key 7';
+SELECT * FROM pg_temp.plan_of($$SELECT c FROM t WHERE c = 'Key 7'$$);
 EXPLAIN (COSTS OFF) SELECT c FROM t WHERE c::text = 'Key 7';
 RESET enable_bitmapscan;
 RESET enable_seqscan;

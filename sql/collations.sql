@@ -18,8 +18,8 @@ SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 EXPLAIN (COSTS OFF) SELECT * FROM plain WHERE c = 'Key 7';
 EXPLAIN (COSTS OFF) SELECT * FROM plain WHERE c = 'Key 7' COLLATE "C";
-EXPLAIN (COSTS OFF) SELECT * FROM plain WHERE c = 'Key 7' COLLATE "POSIX";
-EXPLAIN (COSTS OFF) SELECT * FROM plain WHERE d = 'Key 7' COLLATE "C";
+SELECT * FROM pg_temp.plan_of($$SELECT * FROM plain WHERE c = 'Key 7' COLLATE "POSIX"$$);
+SELECT * FROM pg_temp.plan_of($$SELECT * FROM plain WHERE d = 'Key 7' COLLATE "C"$$);
 SELECT * FROM plain WHERE c = 'Key 7';
 SELECT * FROM plain WHERE c = 'key 7';
 RESET enable_seqscan;
@@ -48,7 +48,7 @@ EXPLAIN (COSTS OFF) SELECT * FROM people WHERE name = 'aDa7';
 SELECT * FROM people WHERE name = 'aDa7' ORDER BY born;
 SELECT * FROM people WHERE name = 'BoB7' ORDER BY born;
 SELECT * FROM people WHERE name IN ('ADA1', 'BOB299') ORDER BY born, name COLLATE "C";
-EXPLAIN (COSTS OFF) SELECT * FROM people WHERE name = 'ada7' COLLATE "C";
+SELECT * FROM pg_temp.plan_of($$SELECT * FROM people WHERE name = 'ada7' COLLATE "C"$$);
 RESET enable_seqscan;
 
 -- an exclusion constraint means the same

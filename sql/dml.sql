@@ -145,7 +145,7 @@ SET enable_seqscan = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET enable_bitmapscan = off;
-EXPLAIN (COSTS OFF) UPDATE t SET v = c.v FROM changes c WHERE t.k = c.k;
+SELECT * FROM pg_temp.plan_of($$UPDATE t SET v = c.v FROM changes c WHERE t.k = c.k$$);
 UPDATE t SET v = c.v FROM changes c WHERE t.k = c.k;
 MERGE INTO t USING changes c ON t.k = c.k
 	WHEN MATCHED AND t.k = 40 THEN DELETE

@@ -104,9 +104,9 @@ INSERT INTO alike VALUES (7), (8) ON CONFLICT DO NOTHING;
 SELECT * FROM alike ORDER BY k;
 
 -- a commutative operator of another type does not do, nor one that is not equality
-CREATE TABLE bad (k int, EXCLUDE USING lazyhash (k WITH <>));
-CREATE TABLE bad (k int, EXCLUDE USING lazyhash (k WITH <));
-CREATE TABLE bad (r int4range, EXCLUDE USING lazyhash (r WITH &&));
+SELECT pg_temp.error_of($$CREATE TABLE bad (k int, EXCLUDE USING lazyhash (k WITH <>))$$);
+SELECT pg_temp.error_of($$CREATE TABLE bad (k int, EXCLUDE USING lazyhash (k WITH <))$$);
+SELECT pg_temp.error_of($$CREATE TABLE bad (r int4range, EXCLUDE USING lazyhash (r WITH &&))$$);
 CREATE TABLE bad (a int, b int, EXCLUDE USING lazyhash (a WITH =, b WITH =));
 
 -- added to a table that holds rows, and to one that violates it

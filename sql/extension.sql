@@ -11,8 +11,7 @@ SET search_path = extension, public;
 SELECT pg_describe_object(d.classid, d.objid, 0) AS without_comment
 FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'lazyhash'
 WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
-  AND d.classid IN ('pg_proc'::regclass, 'pg_am'::regclass, 'pg_class'::regclass,
-	'pg_type'::regclass)
+  AND d.classid IN ('pg_proc'::regclass, 'pg_am'::regclass, 'pg_class'::regclass)
   AND obj_description(d.objid, d.classid::regclass::name) IS NULL;
 SELECT amname, obj_description(oid, 'pg_am') FROM pg_am WHERE amname = 'lazyhash';
 -- who may call what

@@ -43,9 +43,11 @@ CREATE TEMPORARY VIEW pages AS
 	SELECT block, p.*
 	FROM generate_series(0, pg_relation_size('t_k') / current_setting('block_size')::int - 1) block,
 	     lazyhash_page_info('t_k', block) p;
+-- materialized, or the planner may ask other pages for entries before it looks at their kind
 CREATE TEMPORARY VIEW entries AS
+	WITH chains AS MATERIALIZED (SELECT * FROM pages WHERE kind IN ('primary', 'overflow'))
 	SELECT p.block, p.bucket, p.kind, e.*
-	FROM pages p, lazyhash_page_entries('t_k', p.block) e WHERE p.kind IN ('primary', 'overflow');
+	FROM chains p, lazyhash_page_entries('t_k', p.block) e;
 -- each row has its entry, with its hash, in the bucket that the hash belongs to
 SELECT count(*) AS rows, count(e.tid) AS found,
        count(*) FILTER (WHERE e.hash = hashint4(k)::bigint & 4294967295) AS right_hash,

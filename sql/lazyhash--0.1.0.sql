@@ -362,3 +362,299 @@ GRANT EXECUTE ON FUNCTION lazyhash_stats(regclass) TO pg_stat_scan_tables;
 
 -- hashes tell something about the keys
 GRANT EXECUTE ON FUNCTION lazyhash_page_entries(regclass, bigint) TO pg_read_all_data;
+
+/*
+ * Cumulative statistics
+ */
+
+CREATE FUNCTION lazyhash_stat_counters(
+	OUT datid oid, OUT indexrelid oid, OUT inserts bigint, OUT postings bigint, OUT splits bigint,
+	OUT splits_skipped bigint, OUT overflow_pages_added bigint, OUT overflow_pages_freed bigint,
+	OUT phases_added bigint, OUT dead_removed bigint, OUT vacuum_removed bigint,
+	OUT scan_restarts bigint, OUT cache_refreshes bigint, OUT stats_since timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'lazyhash_stat_counters'
+LANGUAGE C STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION lazyhash_stat_counters() IS
+'internal: what was counted for the indexes of all databases, of which pg_stat_lazyhash shows this '
+'one''s; error if nothing is counted on this server (55000)';
+
+CREATE VIEW pg_stat_lazyhash AS
+	SELECT t.oid AS relid, i.oid AS indexrelid, n.nspname AS schemaname, t.relname,
+	       i.relname AS indexrelname,
+	       coalesce(s.inserts, 0) AS inserts,
+	       coalesce(s.postings, 0) AS postings,
+	       coalesce(s.splits, 0) AS splits,
+	       coalesce(s.splits_skipped, 0) AS splits_skipped,
+	       coalesce(s.overflow_pages_added, 0) AS overflow_pages_added,
+	       coalesce(s.overflow_pages_freed, 0) AS overflow_pages_freed,
+	       coalesce(s.phases_added, 0) AS phases_added,
+	       coalesce(s.dead_removed, 0) AS dead_removed,
+	       coalesce(s.vacuum_removed, 0) AS vacuum_removed,
+	       coalesce(s.scan_restarts, 0) AS scan_restarts,
+	       coalesce(s.cache_refreshes, 0) AS cache_refreshes,
+	       s.stats_since
+	FROM pg_catalog.pg_am a
+	     JOIN pg_catalog.pg_class i ON i.relam = a.oid AND i.relkind = 'i'
+	     JOIN pg_catalog.pg_index x ON x.indexrelid = i.oid
+	     JOIN pg_catalog.pg_class t ON t.oid = x.indrelid
+	     JOIN pg_catalog.pg_namespace n ON n.oid = i.relnamespace
+	     LEFT JOIN (@extschema@.lazyhash_stat_counters() s
+	                JOIN pg_catalog.pg_database d ON d.oid = s.datid
+	                     AND d.datname = pg_catalog.current_database())
+	          ON s.indexrelid = i.oid
+	WHERE a.amname = 'lazyhash';
+
+COMMENT ON VIEW pg_stat_lazyhash IS
+'one row for each lazyhash index of the database: how often what has happened to it since the server was '
+'started or the counters were reset; a transaction counts when it ends, long ones also on their way; '
+'counters start at zero with each start of the server, and are of that server alone, not of its '
+'primary or standbys; CREATE INDEX and REINDEX are not counted; error if nothing is counted on this '
+'server (55000): before PostgreSQL 17 the library must be in shared_preload_libraries';
+
+COMMENT ON COLUMN pg_stat_lazyhash.relid IS 'OID of the table';
+COMMENT ON COLUMN pg_stat_lazyhash.indexrelid IS 'OID of the index';
+COMMENT ON COLUMN pg_stat_lazyhash.schemaname IS 'schema of table and index';
+COMMENT ON COLUMN pg_stat_lazyhash.relname IS 'name of the table';
+COMMENT ON COLUMN pg_stat_lazyhash.indexrelname IS 'name of the index';
+COMMENT ON COLUMN pg_stat_lazyhash.inserts IS
+'entries added by inserts and updates, whether their transactions committed or not';
+COMMENT ON COLUMN pg_stat_lazyhash.postings IS
+'inserts that took the metapage, to tell it of what was added to a page; inserts divided by this is '
+'near the storage parameter batch';
+COMMENT ON COLUMN pg_stat_lazyhash.splits IS 'buckets split, each of which added one bucket';
+COMMENT ON COLUMN pg_stat_lazyhash.splits_skipped IS
+'splits that an insert found due and another session quicker to make';
+COMMENT ON COLUMN pg_stat_lazyhash.overflow_pages_added IS
+'overflow pages added to chains, by inserts or splits';
+COMMENT ON COLUMN pg_stat_lazyhash.overflow_pages_freed IS
+'overflow pages taken out of chains, by splits or VACUUM';
+COMMENT ON COLUMN pg_stat_lazyhash.phases_added IS
+'runs of primary pages for buckets to come, by which the file grew';
+COMMENT ON COLUMN pg_stat_lazyhash.dead_removed IS
+'entries of dead rows removed by inserts that found a page full';
+COMMENT ON COLUMN pg_stat_lazyhash.vacuum_removed IS 'entries of dead rows removed by VACUUM';
+COMMENT ON COLUMN pg_stat_lazyhash.scan_restarts IS
+'times that a lookup began anew because the chain it was reading was changed';
+COMMENT ON COLUMN pg_stat_lazyhash.cache_refreshes IS
+'times that a session read the metapage into its cache';
+COMMENT ON COLUMN pg_stat_lazyhash.stats_since IS
+'when counting began: the first event since the server was started, or the last reset; null if there '
+'was none; later than that if more than 4096 indexes are in use, for then the one that was quiet for '
+'longest is forgotten';
+
+CREATE FUNCTION lazyhash_stat_reset(index regclass DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'lazyhash_stat_reset'
+LANGUAGE C PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION lazyhash_stat_reset(regclass) IS
+'set to zero what pg_stat_lazyhash counts for a lazyhash index, or, without argument, for all of this '
+'database; what other sessions have yet to add is added later; error if nothing is counted on this '
+'server (55000), or the relation is not a lazyhash index (42809)';
+
+GRANT SELECT ON pg_stat_lazyhash TO PUBLIC;
+REVOKE ALL ON FUNCTION lazyhash_stat_reset(regclass) FROM PUBLIC;
+
+/*
+ * Comparison
+ */
+
+CREATE FUNCTION lazyhash_lookup_figures(index regclass,
+	OUT pages_per_lookup double precision, OUT longest_chain bigint)
+AS 'MODULE_PATHNAME', 'lazyhash_lookup_figures'
+LANGUAGE C STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION lazyhash_lookup_figures(regclass) IS
+'internal: pages that a lookup reads in a btree, hash or lazyhash index, metapage not among them, and '
+'the longest chain in pages, null for btree; null also for an empty index; reads the whole index '
+'unless it is a btree; error if the relation is not such an index (42809) or the table is not the '
+'user''s own (42501); lock: SHARE on the table, until the end of the transaction';
+
+/*
+ * The definition of a scratch index of the given access method over what an index covers: as it is
+ * for the index's own, with the class whose equality is the same for lazyhash.  Null if there is no
+ * such class.
+ */
+CREATE FUNCTION lazyhash_scratch_definition(index regclass, access_method name, scratch name)
+RETURNS text
+LANGUAGE sql STRICT STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH original AS (
+		SELECT x.*, i.reloptions, s.spcname, o.opcname, o.opcintype, o.opcmethod,
+		       m.amname = access_method AS same_method, e.amopopr AS equality,
+		       format('%I.%I', n.nspname, t.relname) AS table_name, a.attname
+		FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_am m ON m.oid = i.relam
+		     JOIN pg_class t ON t.oid = x.indrelid JOIN pg_namespace n ON n.oid = t.relnamespace
+		     JOIN pg_opclass o ON o.oid = x.indclass[0]
+		     JOIN pg_amop e ON e.amopfamily = o.opcfamily AND e.amoplefttype = o.opcintype
+		          AND e.amoprighttype = o.opcintype
+		          AND e.amopstrategy = CASE m.amname WHEN 'btree' THEN 3 ELSE 1 END
+		     LEFT JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = x.indkey[0]
+		          AND a.attnum <> 0
+		     LEFT JOIN pg_tablespace s ON s.oid = i.reltablespace
+		WHERE x.indexrelid = index
+	), class AS (
+		SELECT n.nspname, c.opcname
+		FROM original o JOIN pg_opclass c ON c.opcintype = o.opcintype
+		     JOIN pg_am m ON m.oid = c.opcmethod AND m.amname = access_method
+		     JOIN pg_namespace n ON n.oid = c.opcnamespace
+		WHERE CASE WHEN o.same_method THEN c.oid = o.indclass[0]
+		           ELSE EXISTS (SELECT FROM pg_amop e
+		                        WHERE e.amopfamily = c.opcfamily AND e.amopopr = o.equality
+		                          AND e.amopstrategy = 1) END
+		ORDER BY c.opcname = o.opcname DESC, c.opcdefault DESC, c.opcname LIMIT 1
+	)
+	SELECT format('CREATE INDEX %I ON %s USING %I (%s%s %I.%I%s)%s%s%s',
+		scratch, o.table_name, access_method,
+		coalesce(quote_ident(o.attname), '(' || pg_get_expr(o.indexprs, o.indrelid) || ')'),
+		(SELECT format(' COLLATE %I.%I', n.nspname, l.collname)
+		 FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace
+		 WHERE l.oid = o.indcollation[0]),
+		c.nspname, c.opcname,
+		CASE WHEN o.same_method THEN
+			CASE o.indoption[0] WHEN 1 THEN ' DESC NULLS LAST' WHEN 2 THEN ' NULLS FIRST'
+			                    WHEN 3 THEN ' DESC' END END,
+		CASE WHEN o.same_method AND o.reloptions IS NOT NULL THEN
+			(SELECT ' WITH (' ||
+			        string_agg(format('%I = %L', split_part(r, '=', 1),
+			                          substr(r, strpos(r, '=') + 1)), ', ') || ')'
+			 FROM unnest(o.reloptions) r) END,
+		' TABLESPACE ' || quote_ident(o.spcname),
+		' WHERE ' || pg_get_expr(o.indpred, o.indrelid))
+	FROM original o, class c
+$$;
+
+COMMENT ON FUNCTION lazyhash_scratch_definition(regclass, name, name) IS
+'internal: the command that makes a scratch index for lazyhash_compare';
+
+-- refuses what cannot be compared; for whom the index is not, CREATE INDEX says so
+CREATE FUNCTION lazyhash_require_comparable(index regclass)
+RETURNS void
+LANGUAGE plpgsql STRICT STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	it record;
+BEGIN
+	SELECT c.relkind, c.relname, m.amname, x.indnatts, x.indnkeyatts, x.indisvalid,
+	       c.relpersistence = 't' AND c.relnamespace <> pg_my_temp_schema() AS foreign_temp
+	INTO it
+	FROM pg_class c LEFT JOIN pg_am m ON m.oid = c.relam
+	     LEFT JOIN pg_index x ON x.indexrelid = c.oid
+	WHERE c.oid = index;
+
+	IF NOT FOUND OR it.relkind NOT IN ('i', 'I') THEN
+		RAISE '"%" is not an index', coalesce(it.relname, index::text)
+			USING ERRCODE = 'wrong_object_type';
+	ELSIF it.relkind = 'I' THEN
+		RAISE '"%" is the index of a partitioned table', it.relname
+			USING ERRCODE = 'wrong_object_type', HINT = 'Name the index of one partition.';
+	ELSIF it.amname NOT IN ('btree', 'hash') THEN
+		RAISE 'cannot compare index "%" of access method %', it.relname, it.amname
+			USING ERRCODE = 'feature_not_supported',
+				HINT = 'lazyhash takes the place of btree and hash indexes.';
+	ELSIF it.indnkeyatts > 1 THEN
+		RAISE 'cannot compare index "%", which has % columns', it.relname, it.indnkeyatts
+			USING ERRCODE = 'feature_not_supported',
+				HINT = 'A lazyhash index has one column.';
+	ELSIF it.indnatts > 1 THEN
+		RAISE 'cannot compare index "%", which includes columns', it.relname
+			USING ERRCODE = 'feature_not_supported',
+				HINT = 'A lazyhash index has one column and includes none.';
+	ELSIF it.foreign_temp THEN
+		RAISE 'cannot compare index "%" of another session''s temporary table', it.relname
+			USING ERRCODE = 'feature_not_supported';
+	ELSIF NOT it.indisvalid THEN
+		RAISE 'index "%" is not valid', it.relname
+			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'REINDEX it first.';
+	ELSIF pg_is_in_recovery() THEN
+		RAISE 'cannot compare indexes during recovery'
+			USING ERRCODE = 'read_only_sql_transaction', HINT = 'Do so on the primary.';
+	ELSIF current_setting('transaction_read_only')::boolean THEN
+		RAISE 'cannot compare indexes in a read-only transaction'
+			USING ERRCODE = 'read_only_sql_transaction';
+	END IF;
+END
+$$;
+
+COMMENT ON FUNCTION lazyhash_require_comparable(regclass) IS
+'internal: raise an error if lazyhash_compare cannot do anything with the index';
+
+/*
+ * Each scratch index is built in a block of its own, which an exception of ours ends: rolled back, it
+ * leaves nothing behind, and the figures stay in the variables.  The table is read once before, so
+ * that none of the builds alone pays for what is not in the cache.
+ */
+CREATE FUNCTION lazyhash_compare(index regclass,
+	OUT state text, OUT access_method text, OUT build_ms double precision, OUT size_bytes bigint,
+	OUT pages_per_lookup double precision, OUT longest_chain bigint)
+RETURNS SETOF record
+LANGUAGE plpgsql STRICT VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET default_tablespace = ''
+SET enable_indexonlyscan = off
+AS $$
+DECLARE
+	scratch name := format('lazyhash_compare_%s_%s', index::oid, pg_backend_pid());
+	methods name[];
+	commands text[];
+	source text;
+	place text;
+	begun timestamptz;
+BEGIN
+	PERFORM @extschema@.lazyhash_require_comparable(index);
+	SELECT ARRAY[m.amname, 'lazyhash'], format('%I.%I', n.nspname, t.relname),
+	       format('%I.%I', n.nspname, scratch)
+	INTO STRICT methods, source, place
+	FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid JOIN pg_am m ON m.oid = c.relam
+	     JOIN pg_class t ON t.oid = x.indrelid JOIN pg_namespace n ON n.oid = t.relnamespace
+	WHERE x.indexrelid = index;
+	SELECT array_agg(@extschema@.lazyhash_scratch_definition(index, m, scratch) ORDER BY i)
+	INTO commands FROM unnest(methods) WITH ORDINALITY u(m, i);
+	IF commands[2] IS NULL THEN
+		RAISE 'lazyhash has no operator class with the equality of index "%"',
+				(SELECT c.relname FROM pg_class c WHERE c.oid = index)
+			USING ERRCODE = 'undefined_object',
+				HINT = 'lazyhash_add_opclasses() makes those that hash has for types of other '
+				       'extensions and of users.';
+	END IF;
+
+	-- from here on the table is locked
+	SELECT 'as it is', methods[1], pg_relation_size(index), f.pages_per_lookup, f.longest_chain
+	INTO state, access_method, size_bytes, pages_per_lookup, longest_chain
+	FROM @extschema@.lazyhash_lookup_figures(index) f;
+	RETURN NEXT;
+
+	EXECUTE 'SELECT count(*) FROM ONLY ' || source;
+	FOR i IN 1..2 LOOP
+		BEGIN
+			begun := clock_timestamp();
+			EXECUTE commands[i];
+			build_ms := 1000 * extract(epoch FROM clock_timestamp() - begun);
+			SELECT 'built anew', methods[i], pg_relation_size(place::regclass),
+			       f.pages_per_lookup, f.longest_chain
+			INTO state, access_method, size_bytes, pages_per_lookup, longest_chain
+			FROM @extschema@.lazyhash_lookup_figures(place::regclass) f;
+			RAISE 'the scratch index has served' USING ERRCODE = 'LZ001';
+		EXCEPTION WHEN SQLSTATE 'LZ001' THEN
+			NULL;
+		END;
+		RETURN NEXT;
+	END LOOP;
+END
+$$;
+
+COMMENT ON FUNCTION lazyhash_compare(regclass) IS
+'what lazyhash would be on the data of a btree or hash index of one column (also an expression, also '
+'partial), in three rows: the index as it is, one of its kind built anew, a lazyhash index built anew; '
+'build_ms is milliseconds that CREATE INDEX took, size_bytes bytes of the main fork, pages_per_lookup '
+'the mean of pages that a lookup of a key reads, the metapage not among them (for btree: from the root '
+'to a leaf), longest_chain pages of the longest bucket (null for btree); null where there is nothing to '
+'tell, as of an empty index; both are made with the settings of the session, for the existing kind also '
+'with the index''s own storage parameters, and rolled back: that needs the disk space of one index at '
+'a time, and writes its WAL; errors: 42809 no such index, 0A000 an index that lazyhash cannot stand '
+'for, 42704 no operator class, 42501 not owner of the table, 55000 not valid, 25006 read-only; lock: '
+'SHARE on the table until the end of the transaction, so reads go on and writers wait';

@@ -32,16 +32,16 @@ EXPLAIN (COSTS OFF) SELECT count(*) FROM t t1 JOIN t t2 ON t1.k = t2.k;
 
 -- not for these, even when anything else is dear
 SET enable_seqscan = off;
-EXPLAIN (COSTS OFF) SELECT * FROM t WHERE k < 7;
-EXPLAIN (COSTS OFF) SELECT * FROM t WHERE k BETWEEN 6 AND 7;
-EXPLAIN (COSTS OFF) SELECT * FROM t WHERE k <> 7;
-EXPLAIN (COSTS OFF) SELECT * FROM t WHERE k IS NULL;
-EXPLAIN (COSTS OFF) SELECT * FROM t WHERE k IS NOT NULL;
-EXPLAIN (COSTS OFF) SELECT * FROM t ORDER BY k LIMIT 1;
-EXPLAIN (COSTS OFF) SELECT max(k) FROM t;
-EXPLAIN (COSTS OFF) SELECT * FROM t WHERE v LIKE 'abc%';
-EXPLAIN (COSTS OFF) SELECT * FROM t WHERE k = 7.5;
-EXPLAIN (COSTS OFF) SELECT k FROM t;
+SELECT * FROM pg_temp.plan_of($$SELECT * FROM t WHERE k < 7$$);
+SELECT * FROM pg_temp.plan_of($$SELECT * FROM t WHERE k BETWEEN 6 AND 7$$);
+SELECT * FROM pg_temp.plan_of($$SELECT * FROM t WHERE k <> 7$$);
+SELECT * FROM pg_temp.plan_of($$SELECT * FROM t WHERE k IS NULL$$);
+SELECT * FROM pg_temp.plan_of($$SELECT * FROM t WHERE k IS NOT NULL$$);
+SELECT * FROM pg_temp.plan_of($$SELECT * FROM t ORDER BY k LIMIT 1$$);
+SELECT * FROM pg_temp.plan_of($$SELECT max(k) FROM t$$);
+SELECT * FROM pg_temp.plan_of($$SELECT * FROM t WHERE v LIKE 'abc%'$$);
+SELECT * FROM pg_temp.plan_of($$SELECT * FROM t WHERE k = 7.5$$);
+SELECT * FROM pg_temp.plan_of($$SELECT k FROM t$$);
 -- the values are not in the index, so the table is always read
 EXPLAIN (COSTS OFF) SELECT k FROM t WHERE k = 7;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM t WHERE k = 7;

@@ -56,7 +56,9 @@ INSERT INTO x VALUES (1), (2);
 PREPARE TRANSACTION 'regress_lazyhash_4';
 INSERT INTO x VALUES (3);
 SET lock_timeout = '10ms';
+\set SHOW_CONTEXT never
 INSERT INTO x VALUES (1);
+\set SHOW_CONTEXT errors
 RESET lock_timeout;
 COMMIT PREPARED 'regress_lazyhash_4';
 INSERT INTO x VALUES (1);

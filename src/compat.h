@@ -17,9 +17,12 @@
 #include "access/genam.h"
 #include "storage/buffile.h"
 #include "storage/bufmgr.h"
+#include "storage/lwlock.h"
 #if PG_VERSION_NUM >= 170000
+#include "storage/dsm_registry.h"
 #include "storage/read_stream.h"
 #endif
+#include "utils/acl.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -306,6 +309,56 @@ lazy_buffile_read(BufFile *file, void *to, size_t size)
 				 errmsg("could not read from temporary file: read only %zu of %zu bytes",
 						got, size)));
 }
+#endif
+
+/* ---- statistics ---- */
+
+/* 19: a tranche of lightweight locks is named once, where it is made */
+#if PG_VERSION_NUM >= 190000
+#define lazy_new_tranche(name)				LWLockNewTrancheId(name)
+#define lazy_register_tranche(id, name)		((void) 0)
+#else
+#define lazy_new_tranche(name)				LWLockNewTrancheId()
+#define lazy_register_tranche(id, name)		LWLockRegisterTranche(id, name)
+#endif
+
+/*
+ * 17: shared memory that is there for whoever knows its name, without preloading.
+ * 19: the function that fills it when it is new is handed an argument.
+ */
+#define LAZY_HAS_NAMED_SEGMENTS		(PG_VERSION_NUM >= 170000)
+
+typedef void (*LazySegmentInit) (void *memory);
+
+#if PG_VERSION_NUM >= 190000
+static inline void
+lazy_init_segment(void *memory, void *init)
+{
+	(*(LazySegmentInit *) init) (memory);
+}
+#endif
+
+static inline void *
+lazy_named_segment(const char *name, size_t size, LazySegmentInit init)
+{
+#if PG_VERSION_NUM >= 190000
+	bool		found;
+
+	return GetNamedDSMSegment(name, size, lazy_init_segment, &found, &init);
+#elif PG_VERSION_NUM >= 170000
+	bool		found;
+
+	return GetNamedDSMSegment(name, size, init, &found);
+#else
+	return NULL;
+#endif
+}
+
+/* 16: one function for all kinds of objects */
+#if PG_VERSION_NUM < 160000
+#define lazy_owns_relation(relid, role)		pg_class_ownercheck(relid, role)
+#else
+#define lazy_owns_relation(relid, role)		object_ownercheck(RelationRelationId, relid, role)
 #endif
 
 #endif							/* LAZY_COMPAT_H */

@@ -111,6 +111,6 @@ report_churn()
 	for workload in update churn; do
 		table "MB ($workload)" "Size of the index in MB after so many seconds of $workload"
 		lines "MB ($workload)" "Size of the index during $workload" "seconds"
-		ratios "MB ($workload)" "Size during $workload" hash btree
+		only="^$seconds\$" ratios "MB ($workload)" "Size during $workload" hash btree
 	done
 }

@@ -62,7 +62,7 @@ record_instructions()
 # instructions_of CONTESTANT few|many COMMAND: what a single-user server that runs it takes.
 instructions_of()
 {
-	local out=$workdir/callgrind.out log=$workdir/single.log options
+	local out=$workdir/callgrind.out log=$workdir/callgrind.log options
 	read -ra options <<<"$nested_loop $(session_options "$1")"
 
 	printf '%s\n' "${3//@/$2}" |

@@ -44,6 +44,6 @@ report_stall()
 	table "microseconds" "Microseconds an insert" -v cases='^(median|9|longest)'
 	plot_settings="set logscale y" plot_from=1 \
 		bars "microseconds" "Microseconds an insert, percentiles" -v cases='^(median|9|longest)'
-	ratios "microseconds" "Time" hash btree
+	only='^(median|9|longest)' ratios "microseconds" "Time" hash btree
 	table "microseconds" "Mean microseconds an insert" -v cases='^all'
 }

@@ -55,6 +55,28 @@ BEGIN
 END
 $$;
 
+-- The plan of a query, without the lines in which newer servers tell what of it was disabled.
+CREATE FUNCTION pg_temp.plan_of(query text) RETURNS TABLE ("QUERY PLAN" text) LANGUAGE plpgsql AS $$
+BEGIN
+	FOR "QUERY PLAN" IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		IF "QUERY PLAN" !~ '^ *Disabled: ' THEN
+			RETURN NEXT;
+		END IF;
+	END LOOP;
+END
+$$;
+
+-- The message of the error that a command ends in, without the place in the command to which newer
+-- servers point.
+CREATE FUNCTION pg_temp.error_of(command text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE command;
+	RETURN 'no error';
+EXCEPTION WHEN others THEN
+	RETURN sqlerrm;
+END
+$$;
+
 -- Read a cursor to its end and say how many rows that were.
 CREATE FUNCTION pg_temp.rest_of(cursor refcursor) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE

@@ -11,6 +11,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
+#include "../stats/stats.h"
 #include "lazyhash.h"
 
 /*
@@ -20,7 +21,7 @@
 Buffer
 lazy_meta_lock(Relation index, int lockmode)
 {
-	Buffer		buffer = ReadBuffer(index, LAZY_METAPAGE);
+	Buffer		buffer = lazy_read(index, LAZY_METAPAGE, NULL);
 	Page		page = BufferGetPage(buffer);
 	bool		newer;
 
@@ -61,6 +62,8 @@ lazy_cache_load(Relation index)
 	Buffer		buffer = lazy_meta_lock(index, BUFFER_LOCK_SHARE);
 	LazyMetaData *meta = lazy_meta(BufferGetPage(buffer));
 	LazyCache  *cache = index->rd_amcache;
+	BlockNumber index_blocks = cache ? cache->index_blocks : 0;
+	BlockNumber heap_blocks = cache ? cache->heap_blocks : 0;
 
 	lazy_meta_verify(index, BufferGetPage(buffer));
 	if (cache == NULL || cache->nphases != meta->nphases)
@@ -70,6 +73,8 @@ lazy_cache_load(Relation index)
 								   offsetof(LazyCache, phase_start) +
 								   meta->nphases * sizeof(BlockNumber));
 	}
+	cache->index_blocks = index_blocks;
+	cache->heap_blocks = heap_blocks;
 	cache->maxbucket = meta->maxbucket;
 	cache->highmask = meta->highmask;
 	cache->lowmask = meta->lowmask;
@@ -78,6 +83,7 @@ lazy_cache_load(Relation index)
 	memcpy(cache->phase_start, meta->phase_start, meta->nphases * sizeof(BlockNumber));
 	index->rd_amcache = cache;
 	UnlockReleaseBuffer(buffer);
+	lazy_count(index, LAZY_CACHE_REFRESHES, 1);
 	return cache;
 }
 

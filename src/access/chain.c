@@ -6,6 +6,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "storage/bufmgr.h"
 
 #include "lazyhash.h"
@@ -44,10 +45,74 @@ lazy_corrupted(Relation index, BlockNumber block, const char *detail,...)
 			 errhint("Please REINDEX it.")));
 }
 
+void
+lazy_circle(Relation index, BlockNumber block, uint32 bucket)
+{
+	lazy_corrupted(index, block, "The chain of bucket %u runs in a circle.", bucket);
+}
+
+bool
+lazy_tid_within(const ItemPointerData *tid, BlockNumber heap_blocks)
+{
+	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
+
+	return offset != InvalidOffsetNumber && offset <= MaxHeapTuplesPerPage &&
+		ItemPointerGetBlockNumberNoCheck(tid) < heap_blocks;
+}
+
+void
+lazy_wrong_tid(Relation index, BlockNumber block, Page page, int position)
+{
+	LazyEntry  *entry = &lazy_entries(page)[position];
+	ItemPointerData tid = lazy_entry_tid(entry);
+
+	lazy_corrupted(index, block,
+				   "Entry %d (hash %08x) points to row (%u,%u), which cannot be in the table.",
+				   position, lazy_entry_hash(entry),
+				   ItemPointerGetBlockNumberNoCheck(&tid),
+				   ItemPointerGetOffsetNumberNoCheck(&tid));
+}
+
+/* ---- reading ---- */
+
+void
+lazy_require_block_slowly(Relation index, BlockNumber block)
+{
+	LazyCache  *cache = index->rd_amcache;
+	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
+
+	if (cache != NULL)
+		cache->index_blocks = nblocks;
+	if (block >= nblocks)
+		lazy_corrupted(index, block, "The index has only %u blocks.", nblocks);
+}
+
+void
+lazy_hint_reindex(void *index)
+{
+	if (geterrcode() == ERRCODE_DATA_CORRUPTED)
+		errhint("Please REINDEX index \"%s\".", RelationGetRelationName((Relation) index));
+}
+
+Buffer
+lazy_read(Relation index, BlockNumber block, BufferAccessStrategy strategy)
+{
+	ErrorContextCallback context = {error_context_stack, lazy_hint_reindex, index};
+	Buffer		buffer;
+
+	lazy_require_block(index, block);
+	error_context_stack = &context;
+	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	error_context_stack = context.previous;
+	return buffer;
+}
+
+/* ---- locking pages ---- */
+
 Buffer
 lazy_page_lock(Relation index, BlockNumber block, int lockmode, BufferAccessStrategy strategy)
 {
-	Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	Buffer		buffer = lazy_read(index, block, strategy);
 	const char *problem;
 
 	LockBuffer(buffer, lockmode);
@@ -72,6 +137,8 @@ primary_lock(Relation index, uint32 bucket, BlockNumber block, int lockmode,
 	if (unlikely(lazy_page_kind(page) != LAZY_KIND_PRIMARY ||
 				 lazy_special(page)->bucket != bucket))
 		lazy_corrupted(index, block, "It is not the primary page of bucket %u.", bucket);
+	if (unlikely(bucket == 0 && lazy_page_has(page, LAZY_BEING_POPULATED)))
+		lazy_corrupted(index, block, "Bucket 0 is being populated, but comes out of no other.");
 	return buffer;
 }
 
@@ -137,7 +204,7 @@ Buffer
 lazy_chain_lock(Relation index, BlockNumber block, uint32 bucket, int lockmode,
 				BufferAccessStrategy strategy)
 {
-	Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	Buffer		buffer = lazy_read(index, block, strategy);
 	Page		page = BufferGetPage(buffer);
 	const char *problem;
 
@@ -150,4 +217,13 @@ lazy_chain_lock(Relation index, BlockNumber block, uint32 bucket, int lockmode,
 	if (unlikely(problem != NULL))
 		lazy_corrupted(index, block, "%s", problem);
 	return buffer;
+}
+
+void
+lazy_require_tail(Relation index, Buffer primary, Buffer tail)
+{
+	if (unlikely(lazy_special(BufferGetPage(tail))->next != InvalidBlockNumber))
+		lazy_corrupted(index, BufferGetBlockNumber(primary),
+					   "Its tail link leads to block %u, which is not the chain's last.",
+					   BufferGetBlockNumber(tail));
 }

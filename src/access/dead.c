@@ -7,9 +7,71 @@
 #include "postgres.h"
 
 #include "access/tableam.h"
+#include "catalog/pg_am.h"
+#include "executor/tuptable.h"
 #include "storage/bufmgr.h"
+#include "utils/snapmgr.h"
 
+#include "../stats/stats.h"
 #include "lazyhash.h"
+
+/* Entries to look at for one that is dead. */
+#define MAX_TRIES		8
+
+/* The server complains of entries that point to no row. */
+static void
+hint_reindex(void *index)
+{
+	if (geterrcode() == ERRCODE_INDEX_CORRUPTED)
+		errhint("Please REINDEX index \"%s\".", RelationGetRelationName((Relation) index));
+}
+
+/* Refuses entries that point to no row that the table could have. */
+static void
+require_rows(Relation index, Relation heap, Buffer buffer, const uint16 *positions, int n)
+{
+	Page		page = BufferGetPage(buffer);
+	bool		standard = heap->rd_rel->relam == HEAP_TABLE_AM_OID;
+	BlockNumber heap_blocks = standard ? RelationGetNumberOfBlocks(heap) : 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		ItemPointerData tid = lazy_entry_tid(&lazy_entries(page)[positions[i]]);
+
+		if (standard ? !lazy_tid_within(&tid, heap_blocks) :
+			ItemPointerGetOffsetNumberNoCheck(&tid) == InvalidOffsetNumber)
+			lazy_wrong_tid(index, BufferGetBlockNumber(buffer), page, positions[i]);
+	}
+}
+
+/*
+ * The first of the entries at these positions, counted from 0, whose row is dead
+ * to everybody in all its versions, or -1.  What makes the answer no is most
+ * likely to hold for the others as well, such as that our idea of the oldest
+ * snapshot is older than that of the backend that set the bits; so it gives up
+ * after a few.
+ */
+static int
+find_dead(Relation heap, Page page, const uint16 *positions, int n)
+{
+	IndexFetchTableData *fetch = lazy_index_fetch_begin(heap);
+	TupleTableSlot *slot = table_slot_create(heap, NULL);
+	int			found = -1;
+
+	for (int i = 0; i < Min(n, MAX_TRIES) && found < 0; i++)
+	{
+		ItemPointerData tid = lazy_entry_tid(&lazy_entries(page)[positions[i]]);
+		bool		call_again = false;
+		bool		all_dead = false;
+
+		if (!table_index_fetch_tuple(fetch, &tid, SnapshotSelf, slot, &call_again, &all_dead) &&
+			all_dead)
+			found = i;
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	table_index_fetch_end(fetch);
+	return found;
+}
 
 /*
  * Asks the heap which of the entries at these positions are dead to everybody.
@@ -24,11 +86,14 @@ confirm_dead(Relation index, Relation heap, Buffer buffer, uint16 *positions, in
 			 TransactionId *horizon)
 {
 	Page		page = BufferGetPage(buffer);
+	ErrorContextCallback context = {error_context_stack, hint_reindex, index};
 	TM_IndexDeleteOp op;
 	TM_IndexDelete *deltids = palloc(n * sizeof(TM_IndexDelete));
 	TM_IndexStatus *status = palloc0(n * sizeof(TM_IndexStatus));
 	int			confirmed = 0;
+	int			known;
 
+	require_rows(index, heap, buffer, positions, n);
 	for (int i = 0; i < n; i++)
 	{
 		deltids[i].tid = lazy_entry_tid(&lazy_entries(page)[positions[i]]);
@@ -41,7 +106,16 @@ confirm_dead(Relation index, Relation heap, Buffer buffer, uint16 *positions, in
 	op.ndeltids = n;
 	op.deltids = deltids;
 	op.status = status;
-	*horizon = table_index_delete_tuples(heap, &op);
+	*horizon = InvalidTransactionId;
+	error_context_stack = &context;
+	known = find_dead(heap, page, positions, n);
+	if (known >= 0)
+	{
+		/* the server takes it for granted that one of them is known to be dead */
+		status[known].knowndeletable = true;
+		*horizon = table_index_delete_tuples(heap, &op);
+	}
+	error_context_stack = context.previous;
 
 	/* deltids come back in another order; status is by our numbers still */
 	for (int i = 0; i < n; i++)
@@ -78,5 +152,6 @@ lazy_dead_remove(Relation index, Relation heap, Buffer buffer)
 	if (confirmed == ndead)
 		lazy_op_set_flags(ops, 0, LAZY_HAS_DEAD);
 	lazy_change_finish(&change);
+	lazy_count(index, LAZY_DEAD_REMOVED, confirmed);
 	return confirmed;
 }

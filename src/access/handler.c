@@ -12,6 +12,7 @@
 #include "fmgr.h"
 #include "utils/guc.h"
 
+#include "../stats/stats.h"
 #include "lazyhash.h"
 #include "testpoint.h"
 
@@ -24,6 +25,7 @@ _PG_init(void)
 {
 	lazy_options_init();
 	lazy_wal_init();
+	lazy_stats_init();
 #ifdef LAZY_TEST_POINTS
 	lazy_test_points_init();
 #endif

@@ -15,6 +15,7 @@
 #include "storage/bufmgr.h"
 #include "storage/predicate.h"
 
+#include "../stats/stats.h"
 #include "lazyhash.h"
 
 /* What an insert has found out that asks for splits afterwards. */
@@ -119,6 +120,7 @@ append_entry(Relation index, Buffer buffer, const LazyEntry *entry)
 	if (lazy_split_due(meta->ntuples, meta->maxbucket, meta->ffactor))
 		sign = COUNT_SIGN;
 	UnlockReleaseBuffer(metabuf);
+	lazy_count(index, LAZY_POSTINGS, 1);
 	return is_too_full(page, pending) ? FULLNESS_SIGN : sign;
 }
 
@@ -172,6 +174,7 @@ append_overflow(Relation index, Buffer primary, Buffer tailbuf, const LazyEntry 
 	lazy_change_finish(&change);
 	UnlockReleaseBuffer(metabuf);
 	UnlockReleaseBuffer(newbuf);
+	lazy_count(index, LAZY_POSTINGS, 1);
 }
 
 /* Has the page room for one more, if need be after its dead entries are gone? */
@@ -202,14 +205,11 @@ place_entry(Relation index, Relation heap, Buffer primary, const LazyEntry *entr
 	if (special->tail != BufferGetBlockNumber(primary))
 		tailbuf = lazy_chain_lock(index, special->tail, special->bucket,
 								  BUFFER_LOCK_EXCLUSIVE, NULL);
+	lazy_require_tail(index, primary, tailbuf);
 	if (tailbuf != primary && make_room(index, heap, tailbuf))
 		sign = append_entry(index, tailbuf, entry);
 	else
 	{
-		if (lazy_special(BufferGetPage(tailbuf))->next != InvalidBlockNumber)
-			lazy_corrupted(index, BufferGetBlockNumber(primary),
-						   "Its tail link leads to block %u, which is not the chain's last.",
-						   special->tail);
 		append_overflow(index, primary, tailbuf, entry);
 		sign = splitting_helps(BufferGetPage(primary)) ? FULLNESS_SIGN : COUNT_SIGN;
 	}
@@ -268,5 +268,6 @@ lazy_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relati
 		lazy_split_if_due(index, sign == FULLNESS_SIGN,
 						  sign == FULLNESS_SIGN ? SPLITS_FOR_FULLNESS : 1);
 	}
+	lazy_count_insert(index);
 	return false;
 }

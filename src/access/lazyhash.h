@@ -70,9 +70,15 @@ lazy_batch(Relation index)
  * A copy of the metapage, possibly old, in rd_amcache.  Old is harmless: a
  * bucket that was split since bears a stamp above the copy's maxbucket.  The
  * pointer is good until the next catalogue access or refresh.
+ *
+ * And lengths of files, as far as they are known.  That of the index never
+ * shrinks.  The table's may, which makes a link to a row harder to find wrong,
+ * not a right one wrong.
  */
 typedef struct LazyCache
 {
+	BlockNumber index_blocks;	/* the index has these */
+	BlockNumber heap_blocks;	/* the table has, or had, these */
 	uint32		maxbucket;
 	uint32		highmask;
 	uint32		lowmask;
@@ -99,6 +105,49 @@ extern void lazy_meta_verify(Relation index, Page page);
 /* Refuses what is not a lazyhash index (ERRCODE_WRONG_OBJECT_TYPE). */
 extern void lazy_require_lazyhash(Relation index);
 
+/* ---- reading (chain.c) ---- */
+
+/*
+ * Pins a block.  That the file has no such block is corruption, and if the
+ * server finds that what is there is no page, its error gets a hint at REINDEX.
+ */
+extern Buffer lazy_read(Relation index, BlockNumber block, BufferAccessStrategy strategy);
+
+/* The hint alone: callback of an error context, its argument is the index. */
+extern void lazy_hint_reindex(void *index);
+
+extern void lazy_require_block_slowly(Relation index, BlockNumber block);
+
+/* Raises ERRCODE_INDEX_CORRUPTED if the index has no such block. */
+static inline void
+lazy_require_block(Relation index, BlockNumber block)
+{
+	const LazyCache *cache = index->rd_amcache;
+
+	if (unlikely(cache == NULL || block >= cache->index_blocks))
+		lazy_require_block_slowly(index, block);
+}
+
+/*
+ * Tells on the walk along a chain that it runs in a circle: one page is kept in
+ * mind, and exchanged for a later one whenever the walk has become twice as long.
+ */
+typedef struct LazyCircle
+{
+	BlockNumber mark;
+	BlockNumber pages;			/* so far */
+} LazyCircle;
+
+/* Goes from one page to the next (or invalid); true if we have been there. */
+static inline bool
+lazy_circle_closes(LazyCircle *circle, BlockNumber block, BlockNumber next)
+{
+	circle->pages++;
+	if ((circle->pages & (circle->pages - 1)) == 0)
+		circle->mark = block;
+	return next == circle->mark;
+}
+
 /* ---- pages (chain.c) ---- */
 
 /*
@@ -113,6 +162,15 @@ extern Buffer lazy_page_lock(Relation index, BlockNumber block, int lockmode,
 pg_noreturn extern void lazy_corrupted(Relation index, BlockNumber block, const char *detail,...)
 			pg_attribute_printf(3, 4);
 
+/* The same for a chain that runs in a circle. */
+pg_noreturn extern void lazy_circle(Relation index, BlockNumber block, uint32 bucket);
+
+/* May the table, which is of the server's own kind, have this row? */
+extern bool lazy_tid_within(const ItemPointerData *tid, BlockNumber heap_blocks);
+
+/* Raises an error about an entry that points to no row that the table could have. */
+pg_noreturn extern void lazy_wrong_tid(Relation index, BlockNumber block, Page page, int position);
+
 /* As lazy_page_lock, for the primary page of a bucket that exists. */
 extern Buffer lazy_primary_lock(Relation index, uint32 bucket, int lockmode,
 								BufferAccessStrategy strategy);
@@ -123,6 +181,12 @@ extern Buffer lazy_primary_lock(Relation index, uint32 bucket, int lockmode,
  */
 extern Buffer lazy_chain_lock(Relation index, BlockNumber block, uint32 bucket, int lockmode,
 							  BufferAccessStrategy strategy);
+
+/*
+ * Raises an error if the page that a primary page names as its chain's last has
+ * one after it.
+ */
+extern void lazy_require_tail(Relation index, Buffer primary, Buffer tail);
 
 /*
  * The primary page, locked, of the bucket that a hash belongs to: looks in the

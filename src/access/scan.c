@@ -24,6 +24,7 @@
 
 #include "access/relscan.h"
 #include "access/xlog.h"
+#include "catalog/pg_am.h"
 #include "miscadmin.h"
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
@@ -33,6 +34,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
+#include "../stats/stats.h"
 #include "lazyhash.h"
 
 /* Restarts after which a scan reads what is left under one lock. */
@@ -61,6 +63,7 @@ typedef struct LazyScanData
 	Oid			cross_type;		/* type that cross_proc is for, if any */
 	FmgrInfo	cross_proc;
 
+	Relation	heap;			/* the table, open for as long as we read the index */
 	bool		started;
 	bool		lock_held;		/* against VACUUM's end */
 
@@ -70,7 +73,8 @@ typedef struct LazyScanData
 	BlockNumber primary;		/* its primary page */
 	uint32		version;		/* of it, when we came */
 	BlockNumber next;			/* page to read next */
-	BlockNumber pages;			/* read so far of this chain */
+	LazyCircle	circle;
+	bool		circle_closed;	/* the chain leads back to a page that we have read */
 
 	/* while chain is CHAIN_SOURCE: the bucket to go to afterwards */
 	uint32		own_bucket;
@@ -293,11 +297,30 @@ hash_key(IndexScanDesc scan)
 
 /* ---- reading pages ---- */
 
+/* May the table have this row?  The server is not to be asked for it otherwise. */
+static bool
+tid_is_possible(IndexScanDesc scan, const ItemPointerData *tid)
+{
+	Relation	heap = ((LazyScan) scan->opaque)->heap;
+	LazyCache  *cache = scan->indexRelation->rd_amcache;
+	BlockNumber heap_blocks;
+
+	if (heap->rd_rel->relam != HEAP_TABLE_AM_OID)
+		return ItemPointerGetOffsetNumberNoCheck(tid) != InvalidOffsetNumber;
+	if (likely(cache != NULL && lazy_tid_within(tid, cache->heap_blocks)))
+		return true;
+	heap_blocks = RelationGetNumberOfBlocks(heap);
+	if (cache != NULL)
+		cache->heap_blocks = heap_blocks;
+	return lazy_tid_within(tid, heap_blocks);
+}
+
 /* Adds to the matches what a page holds of our key.  The page is locked. */
 static void
-collect_matches(IndexScanDesc scan, Page page)
+collect_matches(IndexScanDesc scan, Buffer buffer)
 {
 	LazyScan	so = scan->opaque;
+	Page		page = BufferGetPage(buffer);
 	uint16		positions[LAZY_PAGE_CAPACITY];
 	int			n;
 
@@ -311,6 +334,8 @@ collect_matches(IndexScanDesc scan, Page page)
 
 		if (scan->ignore_killed_tuples && lazy_entry_is_dead(entry))
 			continue;
+		if (unlikely(!tid_is_possible(scan, &tid)))
+			lazy_wrong_tid(scan->indexRelation, BufferGetBlockNumber(buffer), page, positions[i]);
 		if (so->leave_out && tids_contain(&so->returned, &tid))
 			continue;
 		so->matches.tids[so->matches.count++] = tid;
@@ -329,8 +354,8 @@ read_page(IndexScanDesc scan, Buffer buffer)
 	so->block = BufferGetBlockNumber(buffer);
 	so->deletions = lazy_special(page)->deletions;
 	so->next = lazy_special(page)->next;
-	so->pages++;
-	collect_matches(scan, page);
+	so->circle_closed = lazy_circle_closes(&so->circle, so->block, so->next);
+	collect_matches(scan, buffer);
 }
 
 /* Reads the primary page, locked, of a chain, and lets it go. */
@@ -344,7 +369,7 @@ enter_chain(IndexScanDesc scan, Buffer buffer, ScanChain chain)
 	so->bucket = special->bucket;
 	so->primary = BufferGetBlockNumber(buffer);
 	so->version = special->version;
-	so->pages = 0;
+	so->circle = (LazyCircle) {InvalidBlockNumber, 0};
 	read_page(scan, buffer);
 	UnlockReleaseBuffer(buffer);
 }
@@ -393,20 +418,19 @@ collect_chain(IndexScanDesc scan, Buffer primary)
 	Page		page = BufferGetPage(primary);
 	uint32		bucket = lazy_special(page)->bucket;
 	BlockNumber next = lazy_special(page)->next;
-	BlockNumber pages = 1;
+	LazyCircle	circle = {InvalidBlockNumber, 0};
 
-	collect_matches(scan, page);
+	collect_matches(scan, primary);
 	while (next != InvalidBlockNumber)
 	{
 		Buffer		buffer = lazy_chain_lock(scan->indexRelation, next, bucket,
 											 BUFFER_LOCK_SHARE, NULL);
 
-		collect_matches(scan, BufferGetPage(buffer));
+		collect_matches(scan, buffer);
 		next = lazy_special(BufferGetPage(buffer))->next;
+		if (lazy_circle_closes(&circle, BufferGetBlockNumber(buffer), next))
+			lazy_circle(scan->indexRelation, next, bucket);
 		UnlockReleaseBuffer(buffer);
-		if ((++pages & 1023) == 0 && pages > RelationGetNumberOfBlocks(scan->indexRelation))
-			lazy_corrupted(scan->indexRelation, BufferGetBlockNumber(primary),
-						   "The chain of bucket %u has a cycle.", bucket);
 	}
 }
 
@@ -483,6 +507,7 @@ restart(IndexScanDesc scan)
 	LazyScan	so = scan->opaque;
 
 	CHECK_FOR_INTERRUPTS();
+	lazy_count(scan->indexRelation, LAZY_SCAN_RESTARTS, 1);
 	tids_sort(&so->returned);
 	so->leave_out = true;
 	if (++so->restarts > MAX_RESTARTS)
@@ -513,7 +538,7 @@ read_next_page(IndexScanDesc scan)
 	LazyScan	so = scan->opaque;
 	Relation	index = scan->indexRelation;
 	BlockNumber block = so->next;
-	Buffer		buffer = ReadBuffer(index, block);
+	Buffer		buffer = lazy_read(index, block, NULL);
 	Page		page = BufferGetPage(buffer);
 	bool		expected;
 
@@ -528,8 +553,8 @@ read_next_page(IndexScanDesc scan)
 		restart(scan);
 	else if (!expected)
 		lazy_corrupted(index, block, "It is not an overflow page of bucket %u.", so->bucket);
-	else if ((so->pages & 1023) == 0 && so->pages > RelationGetNumberOfBlocks(index))
-		lazy_corrupted(index, so->primary, "The chain of bucket %u has a cycle.", so->bucket);
+	else if (so->circle_closed)
+		lazy_circle(index, so->next, so->bucket);
 }
 
 /* From the end of the source's chain to our own bucket. */
@@ -605,6 +630,7 @@ lazy_get_tuple(IndexScanDesc scan, ScanDirection direction)
 	/* only the hash is stored */
 	scan->xs_recheck = true;
 
+	so->heap = scan->heapRelation;
 	if (!so->started)
 		start(scan);
 	else if (scan->kill_prior_tuple && so->next_match > 0)
@@ -629,12 +655,16 @@ lazy_get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap)
 	LazyScan	so = scan->opaque;
 	int64		n = 0;
 
-	if (!start(scan))
-		return 0;
-	do
+	/* which the scan does not name, but has locked */
+	so->heap = RelationIdGetRelation(scan->indexRelation->rd_index->indrelid);
+	if (start(scan))
 	{
-		tbm_add_tuples(bitmap, so->matches.tids, so->matches.count, true);
-		n += so->matches.count;
-	} while (advance(scan));
+		do
+		{
+			tbm_add_tuples(bitmap, so->matches.tids, so->matches.count, true);
+			n += so->matches.count;
+		} while (advance(scan));
+	}
+	RelationClose(so->heap);
 	return n;
 }

@@ -19,6 +19,7 @@
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
 
+#include "../stats/stats.h"
 #include "lazyhash.h"
 #include "testpoint.h"
 
@@ -41,7 +42,7 @@ static struct
 static Buffer
 try_candidate(Relation index, BlockNumber block, uint32 *deletions)
 {
-	Buffer		buffer = ReadBuffer(index, block);
+	Buffer		buffer = lazy_read(index, block, NULL);
 	Page		page = BufferGetPage(buffer);
 
 	if (!ConditionalLockBuffer(buffer))
@@ -116,6 +117,7 @@ lazy_overflow_new(Relation index, uint32 *deletions)
 {
 	Buffer		buffer = overflow_from_map(index, deletions);
 
+	lazy_count(index, LAZY_OVERFLOW_ADDED, 1);
 	if (BufferIsValid(buffer))
 		return buffer;
 	*deletions = 0;
@@ -125,7 +127,7 @@ lazy_overflow_new(Relation index, uint32 *deletions)
 bool
 lazy_space_make_free(Relation index, BlockNumber block, BufferAccessStrategy strategy)
 {
-	Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	Buffer		buffer = lazy_read(index, block, strategy);
 	Page		page = BufferGetPage(buffer);
 	bool		made = false;
 
@@ -135,7 +137,7 @@ lazy_space_make_free(Relation index, BlockNumber block, BufferAccessStrategy str
 		ReleaseBuffer(buffer);
 		return false;
 	}
-	if (PageIsNew(page) ||
+	if (lazy_page_is_zeroes(page) ||
 		(lazy_page_problem(page) == NULL && lazy_page_kind(page) == LAZY_KIND_RESERVED))
 	{
 		LazyChange	change;
@@ -157,6 +159,7 @@ lazy_space_freed(Relation index, BlockNumber block)
 {
 	RecordFreeIndexPage(index, block);
 	FreeSpaceMapVacuumRange(index, block, block + 1);
+	lazy_count(index, LAZY_OVERFLOW_FREED, 1);
 }
 
 void
@@ -188,6 +191,7 @@ static bool
 make_phase(Relation index, uint32 phase)
 {
 	static PGIOAlignedBlock zeroes;
+	const LazyCache *cache = lazy_cache_load(index);
 	BlockNumber start = RelationGetNumberOfBlocks(index);
 	uint32		length = lazy_phase_length(phase);
 	BlockNumber last;
@@ -197,8 +201,13 @@ make_phase(Relation index, uint32 phase)
 
 	if (phase >= LAZY_MAX_PHASES || (uint64) start + length >= MaxBlockNumber)
 		return false;
+	if (phase > 0 && start < cache->phase_start[phase - 1] + lazy_phase_length(phase - 1))
+		lazy_corrupted(index, LAZY_METAPAGE,
+					   "A phase is to begin at block %u, but the file has only %u blocks.",
+					   cache->phase_start[phase - 1], start);
 	last = start + length - 1;
 	smgrextend(RelationGetSmgr(index), MAIN_FORKNUM, last, zeroes.data, false);
+	LAZY_TEST_POINT("phase-new");
 
 	lastbuf = ReadBufferExtended(index, MAIN_FORKNUM, last, RBM_ZERO_AND_LOCK, NULL);
 	metabuf = lazy_meta_lock(index, BUFFER_LOCK_EXCLUSIVE);
@@ -209,6 +218,7 @@ make_phase(Relation index, uint32 phase)
 	lazy_change_finish(&change);
 	UnlockReleaseBuffer(metabuf);
 	UnlockReleaseBuffer(lastbuf);
+	lazy_count(index, LAZY_PHASES_ADDED, 1);
 	return true;
 }
 

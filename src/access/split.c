@@ -29,6 +29,7 @@
 #include "storage/bufmgr.h"
 #include "storage/predicate.h"
 
+#include "../stats/stats.h"
 #include "lazyhash.h"
 #include "testpoint.h"
 
@@ -194,6 +195,7 @@ target_tail_with_room(const Split *split)
 	if (special->tail != BufferGetBlockNumber(split->target_buf))
 		tailbuf = lazy_chain_lock(split->index, special->tail, split->target,
 								  BUFFER_LOCK_EXCLUSIVE, NULL);
+	lazy_require_tail(split->index, split->target_buf, tailbuf);
 	if (lazy_page_room(BufferGetPage(tailbuf)) > 0)
 		return tailbuf;
 	newbuf = extend_target(split, tailbuf);
@@ -340,9 +342,29 @@ find_split(Relation index, uint32 bucket, uint32 *source)
 	return found;
 }
 
-/* Locks both buckets of a split under way; false if it is over by now. */
+/*
+ * The source is locked, so that no split of it can begin or end; it is not being
+ * split into this bucket.  Then the bucket must not think so, or whoever waits
+ * for the split to end would wait for ever.
+ */
+static void
+require_not_populated(Relation index, uint32 bucket)
+{
+	Buffer		buffer = lazy_primary_lock(index, bucket, BUFFER_LOCK_SHARE, NULL);
+
+	if (lazy_page_has(BufferGetPage(buffer), LAZY_BEING_POPULATED))
+		lazy_corrupted(index, BufferGetBlockNumber(buffer),
+					   "Bucket %u is being populated, but no bucket is being split into it.",
+					   bucket);
+	UnlockReleaseBuffer(buffer);
+}
+
+/*
+ * Locks both buckets of the split that "bucket" takes part in; false if it is
+ * over by now.
+ */
 static bool
-lock_split(Relation index, uint32 source, Split *split)
+lock_split(Relation index, uint32 bucket, uint32 source, Split *split)
 {
 	Page		page;
 
@@ -350,6 +372,9 @@ lock_split(Relation index, uint32 source, Split *split)
 	split->source = source;
 	split->source_buf = lazy_primary_lock(index, source, BUFFER_LOCK_EXCLUSIVE, NULL);
 	page = BufferGetPage(split->source_buf);
+	if (bucket != source &&
+		!(lazy_page_has(page, LAZY_BEING_SPLIT) && lazy_special(page)->stamp == bucket))
+		require_not_populated(index, bucket);
 	if (!lazy_page_has(page, LAZY_BEING_SPLIT))
 	{
 		UnlockReleaseBuffer(split->source_buf);
@@ -358,6 +383,9 @@ lock_split(Relation index, uint32 source, Split *split)
 
 	split->target = lazy_special(page)->stamp;
 	split->mask = lazy_highmask(split->target);
+	if (lazy_special(page)->split_next == InvalidBlockNumber)
+		lazy_corrupted(index, BufferGetBlockNumber(split->source_buf),
+					   "Bucket %u is being split, but nothing says where to go on.", source);
 	if (split->target == 0 || lazy_source_bucket(split->target) != source)
 		lazy_corrupted(index, BufferGetBlockNumber(split->source_buf),
 					   "Bucket %u is being split, but its stamp %u names no target.",
@@ -377,7 +405,7 @@ lazy_split_step(Relation index, uint32 bucket)
 	Split		split;
 	bool		more;
 
-	if (!find_split(index, bucket, &source) || !lock_split(index, source, &split))
+	if (!find_split(index, bucket, &source) || !lock_split(index, bucket, source, &split))
 		return false;
 	more = split_some_pages(&split);
 	UnlockReleaseBuffer(split.target_buf);
@@ -393,11 +421,18 @@ lazy_split_step(Relation index, uint32 bucket)
 void
 lazy_split_complete(Relation index, uint32 bucket)
 {
+	BlockNumber steps = 0;
+
 	LAZY_TEST_POINT("split-step");
 	while (lazy_split_step(index, bucket))
 	{
 		LAZY_TEST_POINT("split-step");
 		CHECK_FOR_INTERRUPTS();
+		/* no chain is as long as that */
+		if (++steps > RelationGetNumberOfBlocks(index) / PAGES_PER_STEP)
+			lazy_corrupted(index, LAZY_METAPAGE,
+						   "The split of bucket %u comes to no end: its chain runs in a circle.",
+						   bucket);
 	}
 }
 
@@ -458,10 +493,10 @@ lock_target(Split *split)
 	if (block == InvalidBlockNumber)
 		lazy_corrupted(split->index, LAZY_METAPAGE, "Bucket %u lies in no phase.",
 					   split->target);
-	split->target_buf = ReadBuffer(split->index, block);
+	split->target_buf = lazy_read(split->index, block, NULL);
 	LockBuffer(split->target_buf, BUFFER_LOCK_EXCLUSIVE);
 	page = BufferGetPage(split->target_buf);
-	if (!PageIsNew(page) &&
+	if (!lazy_page_is_zeroes(page) &&
 		(lazy_page_problem(page) != NULL || lazy_page_kind(page) != LAZY_KIND_RESERVED))
 		lazy_corrupted(split->index, block,
 					   "Bucket %u is to be made in it, but it is in use.", split->target);
@@ -504,7 +539,10 @@ split_next_bucket(Relation index, bool fullness)
 	split.source = lazy_source_bucket(split.target);
 	split.mask = lazy_highmask(split.target);
 	if (!lock_source(index, &split))
+	{
+		lazy_count(index, LAZY_SPLITS_SKIPPED, 1);
 		return SPLIT_BY_ANOTHER;
+	}
 	lock_target(&split);
 	overflow = lock_second_page(&split, &longer);
 
@@ -524,6 +562,7 @@ split_next_bucket(Relation index, bool fullness)
 		UnlockReleaseBuffer(overflow);
 	UnlockReleaseBuffer(split.target_buf);
 	UnlockReleaseBuffer(split.source_buf);
+	lazy_count(index, LAZY_SPLITS, 1);
 
 	if (freed != InvalidBlockNumber)
 		lazy_space_freed(index, freed);

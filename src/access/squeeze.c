@@ -11,6 +11,7 @@
 #include "storage/bufmgr.h"
 
 #include "lazyhash.h"
+#include "testpoint.h"
 
 /*
  * Folds "page" into "before", atomically.  Posting moves with the entries, so
@@ -87,6 +88,7 @@ squeeze_link(Relation index, uint32 bucket, BlockNumber *before, uint32 *version
 		buffer = lazy_chain_lock(index, next, bucket, BUFFER_LOCK_EXCLUSIVE, strategy);
 		if (lazy_page_count(BufferGetPage(buffer)) <= lazy_page_room(BufferGetPage(before_buf)))
 		{
+			LAZY_TEST_POINT("squeeze");
 			fold(index, primary, before_buf, buffer);
 			freed = next;
 			*version = special->version;
@@ -110,11 +112,11 @@ lazy_squeeze(Relation index, uint32 bucket, BufferAccessStrategy strategy)
 	BlockNumber before = InvalidBlockNumber;
 	uint32		version = 0;
 	BlockNumber pages_freed = 0;
-	BlockNumber links = 0;
-	BlockNumber most = RelationGetNumberOfBlocks(index);
+	LazyCircle	circle = {InvalidBlockNumber, 0};
 
 	do
 	{
+		BlockNumber from = before;
 		BlockNumber freed = squeeze_link(index, bucket, &before, &version, strategy);
 
 		if (freed != InvalidBlockNumber)
@@ -122,8 +124,8 @@ lazy_squeeze(Relation index, uint32 bucket, BufferAccessStrategy strategy)
 			lazy_space_freed(index, freed);
 			pages_freed++;
 		}
-		else if (++links > most)
-			lazy_corrupted(index, before, "The chain of bucket %u has a cycle.", bucket);
+		else if (before != InvalidBlockNumber && lazy_circle_closes(&circle, from, before))
+			lazy_circle(index, before, bucket);
 		CHECK_FOR_INTERRUPTS();
 	} while (before != InvalidBlockNumber);
 	return pages_freed;

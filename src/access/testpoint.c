@@ -10,6 +10,7 @@
 
 #ifdef LAZY_TEST_POINTS
 
+#include "miscadmin.h"
 #include "utils/guc.h"
 
 #define WAIT_MICROSECONDS	20000
@@ -60,7 +61,11 @@ void
 lazy_test_point(const char *name)
 {
 	if (wait_at != NULL && strcmp(wait_at, name) == 0)
+	{
 		pg_usleep(WAIT_MICROSECONDS);
+		/* does nothing while content locks are held */
+		CHECK_FOR_INTERRUPTS();
+	}
 	fail_here(name);
 }
 

@@ -16,6 +16,7 @@
 #include "storage/indexfsm.h"
 #include "storage/lmgr.h"
 
+#include "../stats/stats.h"
 #include "lazyhash.h"
 
 typedef struct Vacuum
@@ -58,8 +59,9 @@ was_reached(const Vacuum *vacuum, BlockNumber block)
 
 /* Positions of entries whose rows are gone. */
 static int
-find_gone(Vacuum *vacuum, Page page, uint16 *positions, bool *dead_stay)
+find_gone(Vacuum *vacuum, Buffer buffer, uint16 *positions, bool *dead_stay)
 {
+	Page		page = BufferGetPage(buffer);
 	LazyEntry  *entries = lazy_entries(page);
 	int			count = lazy_page_count(page);
 	int			n = 0;
@@ -69,6 +71,9 @@ find_gone(Vacuum *vacuum, Page page, uint16 *positions, bool *dead_stay)
 	{
 		ItemPointerData tid = lazy_entry_tid(&entries[i]);
 
+		/* the server is not to be asked about what is no TID */
+		if (ItemPointerGetOffsetNumberNoCheck(&tid) == InvalidOffsetNumber)
+			lazy_wrong_tid(vacuum->index, BufferGetBlockNumber(buffer), page, i);
 		if (vacuum->callback(&tid, vacuum->callback_state))
 			positions[n++] = i;
 		else if (lazy_entry_is_dead(&entries[i]))
@@ -87,7 +92,7 @@ vacuum_page(Vacuum *vacuum, Buffer buffer)
 	Page		page = BufferGetPage(buffer);
 	uint16		positions[LAZY_PAGE_CAPACITY];
 	bool		dead_stay;
-	int			n = find_gone(vacuum, page, positions, &dead_stay);
+	int			n = find_gone(vacuum, buffer, positions, &dead_stay);
 	int			pending = lazy_page_pending(page) - n;
 	Buffer		metabuf = InvalidBuffer;
 	LazyChange	change;
@@ -111,6 +116,7 @@ vacuum_page(Vacuum *vacuum, Buffer buffer)
 	if (BufferIsValid(metabuf))
 		UnlockReleaseBuffer(metabuf);
 	vacuum->stats->tuples_removed += n;
+	lazy_count(vacuum->index, LAZY_VACUUM_REMOVED, n);
 	return lazy_page_count(page);
 }
 
@@ -145,6 +151,7 @@ vacuum_chain(Vacuum *vacuum, uint32 bucket, int64 *left, BlockNumber *pages)
 	LazyPageSpecial special = lazy_special(BufferGetPage(primary));
 	uint32		version = special->version;
 	BlockNumber next = special->next;
+	LazyCircle	circle = {InvalidBlockNumber, 0};
 
 	*left = vacuum_page(vacuum, primary);
 	*pages = 1;
@@ -165,9 +172,9 @@ vacuum_chain(Vacuum *vacuum, uint32 bucket, int64 *left, BlockNumber *pages)
 			*left += vacuum_page(vacuum, buffer);
 			*pages += 1;
 			mark_reached(vacuum, next);
-			if (*pages > vacuum->nblocks)
-				lazy_corrupted(vacuum->index, next, "The chain of bucket %u has a cycle.", bucket);
 			next = lazy_special(BufferGetPage(buffer))->next;
+			if (lazy_circle_closes(&circle, BufferGetBlockNumber(buffer), next))
+				lazy_circle(vacuum->index, next, bucket);
 			UnlockReleaseBuffer(buffer);
 		}
 		UnlockReleaseBuffer(primary);
@@ -194,6 +201,7 @@ vacuum_bucket(Vacuum *vacuum, uint32 bucket)
 /* Buckets whose primary pages a read stream is to read, and the phases they lie in. */
 typedef struct BucketRange
 {
+	Relation	index;
 	uint32		next;
 	uint32		last;
 	uint32		nphases;
@@ -204,10 +212,13 @@ static BlockNumber
 next_primary(ReadStream *stream, void *state, void *unused)
 {
 	BucketRange *range = state;
+	BlockNumber block;
 
 	if (range->next > range->last)
 		return InvalidBlockNumber;
-	return lazy_bucket_block(range->next++, range->phase_start, range->nphases);
+	block = lazy_bucket_block(range->next++, range->phase_start, range->nphases);
+	lazy_require_block(range->index, block);
+	return block;
 }
 
 /*
@@ -219,7 +230,13 @@ static void
 vacuum_buckets(Vacuum *vacuum, uint32 first, uint32 last)
 {
 	const LazyCache *cache = lazy_cache_load(vacuum->index);
-	BucketRange range = {.next = first, .last = last, .nphases = cache->nphases};
+	BucketRange range = {
+		.index = vacuum->index,
+		.next = first,
+		.last = last,
+		.nphases = cache->nphases
+	};
+	ErrorContextCallback context = {error_context_stack, lazy_hint_reindex, vacuum->index};
 	ReadStream *stream;
 
 	range.phase_start = palloc(cache->nphases * sizeof(BlockNumber));
@@ -229,8 +246,11 @@ vacuum_buckets(Vacuum *vacuum, uint32 first, uint32 last)
 										next_primary, &range, 0);
 	for (uint32 bucket = first; bucket <= last; bucket++)
 	{
-		Buffer		primary = read_stream_next_buffer(stream, NULL);
+		Buffer		primary;
 
+		error_context_stack = &context;
+		primary = read_stream_next_buffer(stream, NULL);
+		error_context_stack = context.previous;
 		lazy_vacuum_delay_point();
 		vacuum_bucket(vacuum, bucket);
 		if (BufferIsValid(primary))

@@ -61,9 +61,31 @@ lazy_check_reload(LazyCheck *check)
 	lazy_tool_meta(check->index, &check->meta);
 }
 
+/* The highest of the bucket's own number and those of buckets that came out of it. */
+static uint32
+last_split(uint32 bucket, uint32 maxbucket)
+{
+	uint32		last = bucket;
+
+	for (uint64 bit = (uint64) lazy_highmask(bucket) + 1; bucket + bit <= maxbucket; bit *= 2)
+		last = bucket + (uint32) bit;
+	return last;
+}
+
+/*
+ * A stamp that is too low would let a backend with an old copy of the metapage
+ * look for entries where they have been once.  The bucket was read after our
+ * copy, so whatever split the copy knows of shows in the stamp.
+ */
 void
 lazy_check_stamp(LazyCheck *check, LazyWalk *walk)
 {
+	uint32		least = last_split(walk->bucket, check->meta.maxbucket);
+
+	if (walk->state.stamp < least)
+		lazy_corrupted(check->index, walk->primary,
+					   "Bucket %u has stamp %u, but took part in the split that made bucket %u.",
+					   walk->bucket, walk->state.stamp, least);
 	if (walk->state.stamp <= check->meta.maxbucket)
 		return;
 	lazy_check_reload(check);

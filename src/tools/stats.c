@@ -203,6 +203,21 @@ count_free_pages(IndexFigures *sum, LazyWalk *walk, const LazyMetaData *meta)
 	}
 }
 
+bool
+lazy_lookup_figures(Relation index, LazyLookupFigures *figures)
+{
+	IndexFigures sum = {0};
+	LazyMetaData meta;
+	LazyWalk	walk;
+
+	lazy_tool_meta(index, &meta);
+	lazy_walk_init(&walk, index, GetAccessStrategy(BAS_BULKREAD));
+	add_all_buckets(&sum, &walk, &meta);
+	figures->longest_chain = sum.longest_chain;
+	figures->pages_per_lookup = sum.entries > 0 ? sum.lookup_pages / sum.entries : 0;
+	return sum.entries > 0;
+}
+
 #define STATS_COLUMNS	16
 
 static Datum

@@ -79,6 +79,16 @@ extern void lazy_tool_copy(Relation index, BlockNumber block, BufferAccessStrate
 /* Copies the metapage's data; verified. */
 extern void lazy_tool_meta(Relation index, LazyMetaData *meta);
 
+/* What an index is to whoever looks a key up in it. */
+typedef struct LazyLookupFigures
+{
+	double		pages_per_lookup;	/* read by a lookup, the mean over all entries' keys */
+	int64		longest_chain;	/* in pages; 0 where there are no chains */
+} LazyLookupFigures;
+
+/* Reckons them of a lazyhash index; false if it has no entries, so no mean (stats.c). */
+extern bool lazy_lookup_figures(Relation index, LazyLookupFigures *figures);
+
 /* What a kind of page is called. */
 extern const char *lazy_kind_name(uint16 kind);
 

@@ -59,7 +59,7 @@ lazy_tool_close(Relation index, LOCKMODE lockmode)
 void
 lazy_tool_copy(Relation index, BlockNumber block, BufferAccessStrategy strategy, Page copy)
 {
-	Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	Buffer		buffer = lazy_read(index, block, strategy);
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	memcpy(copy, BufferGetPage(buffer), BLCKSZ);
