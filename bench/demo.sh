@@ -26,6 +26,7 @@
 #     ROWS          default 1000000
 
 set -euo pipefail
+# shellcheck source=bench/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 contestants=${CONTESTANTS:-lazyhash hash btree}

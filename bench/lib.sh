@@ -13,7 +13,7 @@
 #     ROUNDS        overrides the number of alternations
 
 bench_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=../scripts/lib.sh
+# shellcheck source=scripts/lib.sh
 . "$bench_dir/../scripts/lib.sh"
 
 # Rows that a writer inserts in one statement.

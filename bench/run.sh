@@ -17,6 +17,7 @@
 # From the environment: CONTESTANTS and ROUNDS (see lib.sh), and what ../scripts/lib.sh takes.
 
 set -euo pipefail
+# shellcheck source=bench/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 all_parts="insert single lookup instructions pages replay build stall churn batch"

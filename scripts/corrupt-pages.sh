@@ -10,8 +10,8 @@
 #     --numbers N,...  of these only the ones with these numbers, each told of in the log, which is
 #                      left behind: to look into what a run has found
 #
-# This is t/030_corrupt_pages.pl with more changes than a run of all tests has time for.  What they are,
-# and what is accepted where, is written at the head of t/CorruptPages.pm.
+# This is t/030_corrupt_pages.pl with more changes than a run of all tests has time for.  What is
+# accepted is written at the head of t/CorruptPages.pm, the changes are those of t/PageMutations.pm.
 #
 # With assertions (scripts/build-assert-server.sh) it finds more:
 #     PG_CONFIG=/opt/pg15-assert/bin/pg_config scripts/corrupt-pages.sh

@@ -1,8 +1,8 @@
-# Inserts, updates, deletes, lookups, VACUUM, CREATE INDEX CONCURRENTLY and REINDEX CONCURRENTLY at the same
-# time, with commits, rollbacks and savepoints, on a table with indexes of different parameters.
-# Afterwards each key is found in each index as reading the table finds it, the checker finds nothing to
-# complain of, the same on a standby that has verified every page that it replayed, and again after that
-# standby's promotion.  All of it in both WAL modes.
+# Inserts, updates, deletes, lookups, VACUUM in parallel, VACUUM FULL, CREATE INDEX CONCURRENTLY and REINDEX
+# CONCURRENTLY at the same time, with commits, rollbacks and savepoints, on a table with indexes of different
+# parameters.  Afterwards each key is found in each index as reading the table finds it, the checker finds
+# nothing to complain of, the same on a standby that has verified every page that it replayed, and again
+# after that standby's promotion.  All of it in both WAL modes.
 
 use strict;
 use warnings;
@@ -128,16 +128,20 @@ my $vacuum = <<SQL;
 \\sleep 100 ms
 SET vacuum_cost_delay = '1ms';
 SET vacuum_cost_limit = :cost;
-VACUUM s;
+VACUUM (PARALLEL 2) s;
 SQL
 
 my $concurrently = <<SQL;
+\\set full random(1, 4)
 CREATE INDEX CONCURRENTLY s_new ON s USING lazyhash (part) WITH (fillfactor = 20);
 SELECT lazyhash_check('s_new', true);
 DROP INDEX CONCURRENTLY s_new;
 REINDEX INDEX CONCURRENTLY s_low;
 REINDEX INDEX CONCURRENTLY s_kmax;
 SELECT lazyhash_check('s_k1', true);
+\\if :full = 1
+VACUUM FULL s;
+\\endif
 \\sleep 300 ms
 SQL
 
@@ -160,7 +164,7 @@ sub same_as_table
 
 foreach my $mode ('generic', 'custom')
 {
-	my $primary = new_primary($mode, $mode);
+	my $primary = new_primary($mode, $mode, 'min_parallel_index_scan_size = 0');
 	my $seconds = stress_seconds(7);
 
 	install_comparison($primary);

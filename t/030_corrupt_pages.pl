@@ -1,5 +1,5 @@
-# Whatever is wrong with a page of an index, the server says so or gives the right answer; it does not
-# crash, loop or hang.  And what lazyhash_check() lets pass is harmless.
+# Whatever is wrong with a page of an index, the server says so or gives the right answer; it does
+# not crash, loop or hang.  And what lazyhash_check() lets pass is harmless.
 #
 # CorruptPages.pm says how, and what is accepted.  scripts/corrupt-pages.sh runs this with more:
 #

@@ -1,6 +1,6 @@
-# lazyhash indexes come whole out of a base backup taken under load, out of recovery to a point in time,
-# out of pg_rewind, and are kept by a subscriber of logical replication.  In both WAL modes, and each
-# time every index of every server passes the check, and answers as its table does.
+# lazyhash indexes come whole out of a base backup taken under load, out of recovery to a point in
+# time, out of pg_rewind, and are kept by a subscriber of logical replication.  In both WAL modes,
+# and each time every index of every server passes the check, and answers as its table does.
 
 use strict;
 use warnings;
@@ -56,8 +56,8 @@ sub all_right
 	is($node->safe_psql('postgres',
 			'SET client_min_messages = warning; SELECT lazyhash_check_all(true)'),
 		$indexes, "$when: all $indexes indexes of " . $node->name . ' are in order');
-	is($node->safe_psql('postgres', 'SELECT wrong_keys(tab) FROM unnest($${t,e}$$::regclass[]) tab'),
-		"0\n0", "$when: they answer as the tables do");
+	is($node->safe_psql('postgres', q{SELECT wrong_keys('t'), wrong_keys('e')}),
+		'0|0', "$when: they answer as the tables do");
 	return;
 }
 

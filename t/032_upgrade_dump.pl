@@ -1,7 +1,8 @@
-# A whole cluster with lazyhash indexes moves to another one: by pg_dumpall, which writes what makes
-# everything anew, and by pg_upgrade, which takes the files of the indexes over as they are.  Both have
-# to bring all operator classes, those for citext and for types of users included; the dump of what
-# has come over is the same dump again.  (From one version to another: scripts/test-upgrade.sh.)
+# A whole cluster with lazyhash indexes moves to another one: by pg_dumpall, which writes what
+# makes everything anew, and by pg_upgrade, which takes the files of the indexes over as they are.
+# Both have to bring all operator classes, those for citext and for types of users included; the
+# dump of what has come over is the same dump again.  (From one version to another:
+# scripts/test-upgrade.sh.)
 
 use strict;
 use warnings;
@@ -44,7 +45,8 @@ sub fill
 		CREATE TABLE t (k int, v text, m mood, d date, n numeric, r int4range, a int[],
 			CONSTRAINT t_n EXCLUDE USING lazyhash (n WITH =));
 		INSERT INTO t SELECT i, i % 100, CASE i % 2 WHEN 0 THEN 'bad'::mood ELSE 'good' END,
-			'2000-01-01'::date + i % 1000, i, int4range(i, i + 1), ARRAY[i] FROM generate_series(1, 6000) i;
+			'2000-01-01'::date + i % 1000, i, int4range(i, i + 1), ARRAY[i]
+			FROM generate_series(1, 6000) i;
 		CREATE INDEX t_k ON t USING lazyhash (k) WITH (fillfactor = 10, batch = 8);
 		CREATE INDEX t_v ON t USING lazyhash (v text_pattern_ops);
 		CREATE INDEX t_m ON t USING lazyhash (m);
@@ -102,8 +104,8 @@ sub classes
 		       EXISTS (SELECT FROM pg_depend WHERE objid = c.oid AND deptype = 'e'),
 		       EXISTS (SELECT FROM pg_depend WHERE objid = f.oid AND deptype = 'e'),
 		       amvalidate(c.oid)
-		FROM pg_opclass c JOIN pg_am a ON a.oid = c.opcmethod JOIN pg_namespace n ON n.oid = c.opcnamespace
-		     JOIN pg_opfamily f ON f.oid = c.opcfamily
+		FROM pg_opclass c JOIN pg_am a ON a.oid = c.opcmethod
+		     JOIN pg_namespace n ON n.oid = c.opcnamespace JOIN pg_opfamily f ON f.oid = c.opcfamily
 		WHERE a.amname = 'lazyhash' ORDER BY 1, 2, 3});
 }
 
@@ -112,7 +114,8 @@ sub dump_all
 	my ($node) = @_;
 	my $file = $tmp . '/' . $node->name . '.sql';
 
-	$node->command_ok([ 'pg_dumpall', '--no-sync', '--file', $file ], 'pg_dumpall of ' . $node->name);
+	$node->command_ok([ 'pg_dumpall', '--no-sync', '--file', $file ],
+		'pg_dumpall of ' . $node->name);
 	# without a word that is new each time; and rows may lie in another order
 	return $file, join '', sort grep { !/^\\(un)?restrict / } split /^/, slurp_file($file);
 }
@@ -177,7 +180,8 @@ foreach my $mode ('generic', 'custom')
 		[ 'psql', '-X', '-q', '-f', $file, 'postgres' ],
 		0, [qr//], [qr/\A(?:[^\n]*role "[^"]*" already exists\n)?\z/],
 		"$mode: the script of pg_dumpall runs");
-	is(classes($restored, $_), $classes{$_}, "$mode: operator classes of $_") foreach 'plain', 'other';
+	is(classes($restored, $_), $classes{$_}, "$mode: operator classes of $_")
+	  foreach 'plain', 'other';
 	ok((dump_all($restored))[1] eq $script, "$mode: the restored cluster dumps as the first did");
 	all_right($restored, $citext);
 	$restored->stop;
@@ -192,7 +196,8 @@ foreach my $mode ('generic', 'custom')
 		"$mode: pg_upgrade");
 	chdir $here or die "could not go to $here: $!";
 	$upgraded->start;
-	is(classes($upgraded, $_), $classes{$_}, "$mode: operator classes of $_") foreach 'plain', 'other';
+	is(classes($upgraded, $_), $classes{$_}, "$mode: operator classes of $_")
+	  foreach 'plain', 'other';
 	ok((dump_all($upgraded))[1] eq $script, "$mode: the upgraded cluster dumps as the first did");
 	all_right($upgraded, $citext);
 	$upgraded->stop;

@@ -1,7 +1,7 @@
-# pg_stat_lazyhash counts exactly what has happened to each index: by one session, by a hundred at once,
-# by transactions that fail or go on; it forgets what was dropped, and starts anew when asked or when the
-# server starts.  Without preloading it does the same from PostgreSQL 17 on, and says clearly that it
-# cannot before.
+# pg_stat_lazyhash counts exactly what has happened to each index: by one session, by a hundred at
+# once, by transactions that fail or go on; it forgets what was dropped, and starts anew when asked
+# or when the server starts.  Without preloading it does the same from PostgreSQL 17 on, and says
+# clearly that it cannot before.
 
 use strict;
 use warnings;
@@ -94,7 +94,8 @@ sub make_index
 CREATE TABLE IF NOT EXISTS at_first (index name, buckets bigint, phases int);
 CREATE TABLE $name (k int, v int) WITH (fillfactor = 50);
 CREATE INDEX ${name}_k ON $name USING lazyhash (k) $with;
-INSERT INTO at_first SELECT '${name}_k', maxbucket + 1, nphases FROM lazyhash_metapage_info('${name}_k');
+INSERT INTO at_first SELECT '${name}_k', maxbucket + 1, nphases
+	FROM lazyhash_metapage_info('${name}_k');
 SQL
 	return;
 }
@@ -119,7 +120,8 @@ COMMIT;
 SQL
 	my $vacuum = $on->basedir . '/vacuum.sql';
 	append_to_file($vacuum, "VACUUM $table;\n\\sleep 200 ms\n") unless -e $vacuum;
-	my $vacuums = IPC::Run::start([ 'pgbench', '-n', '-T', '60', '-f', $vacuum, $on->connstr('postgres') ],
+	my $vacuums = IPC::Run::start(
+		[ 'pgbench', '-n', '-T', '60', '-f', $vacuum, $on->connstr('postgres') ],
 		'<', \'', '>&', \my $ignored);
 	$on->command_ok(
 		[
@@ -191,10 +193,12 @@ in_balance('dead_k', 'after the removal');
 # ---- when it is counted ----
 
 make_index('ends', '');
-$node->psql('postgres', 'BEGIN; INSERT INTO ends SELECT i, 0 FROM generate_series(1, 10) i; ROLLBACK');
+$node->psql('postgres',
+	'BEGIN; INSERT INTO ends SELECT i, 0 FROM generate_series(1, 10) i; ROLLBACK');
 is(counted('ends_k', 'inserts'), 10, 'a transaction that was rolled back');
 $node->psql('postgres',
-	'INSERT INTO ends SELECT CASE WHEN i = 11 THEN 1 / (i - 11) ELSE i END, 0 FROM generate_series(1, 20) i');
+	'INSERT INTO ends SELECT CASE WHEN i = 11 THEN 1 / (i - 11) ELSE i END, 0'
+	  . ' FROM generate_series(1, 20) i');
 is(counted('ends_k', 'inserts'), 20, 'one that failed');
 sql("BEGIN; INSERT INTO ends VALUES (1, 0); PREPARE TRANSACTION 'p'");
 is(counted('ends_k', 'inserts'), 21, 'one that was prepared');
@@ -212,17 +216,22 @@ is(counted('ends_k', 'inserts'), 10021, 'to the end');
 ask($long, 'BEGIN; INSERT INTO ends SELECT i, 0 FROM generate_series(1, 7) i;');
 my $pid = ask($long, '\\echo :pid');
 sql("SELECT pg_terminate_backend($pid)");
-ok($node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid"),
+ok( $node->poll_query_until('postgres',
+		"SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid"),
 	'a session is terminated');
 is(counted('ends_k', 'inserts'), 10028, 'the last transaction of a session that was terminated');
 $long->{run}->kill_kill;
 
 # two indexes of one table by turns, and a table with many partitions
 make_index('two', '');
-sql('CREATE INDEX two_v ON two USING lazyhash (v); INSERT INTO two SELECT i, i FROM generate_series(1, 9000) i');
-is(counted('two_k', 'inserts') . counted('two_v', '-inserts'), '9000-9000', 'two indexes of a table');
+sql('CREATE INDEX two_v ON two USING lazyhash (v)');
+sql('INSERT INTO two SELECT i, i FROM generate_series(1, 9000) i');
+is(counted('two_k', 'inserts') . counted('two_v', '-inserts'),
+	'9000-9000', 'two indexes of a table');
 sql('CREATE TABLE parted (k int) PARTITION BY HASH (k);'
-	. join('', map { "CREATE TABLE p$_ PARTITION OF parted FOR VALUES WITH (MODULUS 50, REMAINDER $_);" } 0 .. 49)
+	. join('',
+		map { "CREATE TABLE p$_ PARTITION OF parted FOR VALUES WITH (MODULUS 50, REMAINDER $_);" }
+		  0 .. 49)
 	. 'CREATE INDEX ON parted USING lazyhash (k);'
 	. 'INSERT INTO parted SELECT i FROM generate_series(1, 20000) i;');
 is( sql("SELECT count(*), sum(inserts) FROM pg_stat_lazyhash WHERE relname ~ '^p[0-9]'"),
@@ -280,7 +289,8 @@ is(counted('two_v', 'inserts'), 1, 'the view can be read then');
 is(sql($of_two), 1, 'when that was rolled back');
 ask($dropper, 'COMMIT;');
 is(sql($of_two), 0, 'when it was dropped');
-is(sql("SELECT count(*) FROM pg_stat_lazyhash WHERE indexrelid = $two"), 0, 'it is not in the view');
+is(sql("SELECT count(*) FROM pg_stat_lazyhash WHERE indexrelid = $two"),
+	0, 'it is not in the view');
 
 # one that nobody else can see yet is not forgotten
 ask($dropper, 'BEGIN; CREATE TABLE young (k int); CREATE INDEX young_k ON young USING lazyhash (k);'
@@ -316,9 +326,12 @@ $$;
 SQL
 my $ends = counted('ends_k', 'inserts');
 sql('SET synchronous_commit = off; CALL churn(4200)');
-is(counted('ends_k', 'inserts'), $ends + 8, 'an index in use is not pushed out by those that came and went');
-is(counted('plain_k', 'inserts, stats_since IS NULL'), '0|t', 'but one that was not in use for long');
-cmp_ok(sql('SELECT count(*) FROM lazyhash_stat_counters()'), '<', 100, 'dropped indexes are forgotten');
+is(counted('ends_k', 'inserts'),
+	$ends + 8, 'an index in use is not pushed out by those that came and went');
+is(counted('plain_k', 'inserts, stats_since IS NULL'),
+	'0|t', 'but one that was not in use for long');
+cmp_ok(sql('SELECT count(*) FROM lazyhash_stat_counters()'),
+	'<', 100, 'dropped indexes are forgotten');
 sql('INSERT INTO plain VALUES (1, 0)');
 is(counted('plain_k', 'inserts, stats_since IS NULL'), '1|f', 'and starts anew');
 
@@ -330,11 +343,13 @@ $standby->init_from_backup($node, 'base', has_streaming => 1);
 $standby->start;
 $node->wait_for_catchup($standby);
 sql('SET enable_seqscan = off; SELECT * FROM ends WHERE k = 1', $standby);
-is(counted('ends_k', 'inserts, cache_refreshes', $standby), '0|1', 'a standby counts what it does itself');
+is(counted('ends_k', 'inserts, cache_refreshes', $standby),
+	'0|1', 'a standby counts what it does itself');
 $standby->stop;
 
 $node->restart;
-is(counted('ends_k', 'inserts, stats_since IS NULL'), '0|t', 'counters start at zero with the server');
+is(counted('ends_k', 'inserts, stats_since IS NULL'),
+	'0|t', 'counters start at zero with the server');
 sql('INSERT INTO ends VALUES (1, 0)');
 is(counted('ends_k', 'inserts'), 1, 'and count');
 
@@ -361,7 +376,8 @@ hundred_sessions('crowd', $bare);
 if ($bare->pg_version < 17)
 {
 	($status, $out, $err) = $bare->psql('postgres', 'SELECT * FROM pg_stat_lazyhash');
-	like($err, qr/statistics of lazyhash indexes are not being collected/, 'the view says that it cannot');
+	like($err, qr/statistics of lazyhash indexes are not being collected/,
+		'the view says that it cannot');
 	like($err, qr/HINT: .*shared_preload_libraries/, 'and what to do');
 	($status, $out, $err) = $bare->psql('postgres', 'SELECT lazyhash_stat_reset()');
 	like($err, qr/HINT: .*shared_preload_libraries/, 'and so does the reset');

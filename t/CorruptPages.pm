@@ -11,11 +11,11 @@
 #
 # What is accepted
 # ----------------
-# Never: a crash, a PANIC, a statement that does not end, a lock that nobody lets go, an error with
-# another code than index_corrupted (XX002) or data_corrupted (XX001), an error that does not name a
-# block and suggest REINDEX, a row that does not satisfy the condition, a row that the table does not
-# have.  (One exception: a metapage whose version or features were changed is refused as that of a
-# newer lazyhash, with feature_not_supported and a hint at REINDEX.)
+# Never: a crash, a PANIC, a statement that does not end, a lock that nobody lets go, an error
+# with another code than index_corrupted (XX002) or data_corrupted (XX001), an error that does not
+# name a block and suggest REINDEX, a row that does not satisfy the condition, a row that the
+# table does not have.  (One exception: a metapage whose version or features were changed is
+# refused as that of a newer lazyhash, with feature_not_supported and a hint at REINDEX.)
 #
 # If lazyhash_check(index, true) finds nothing right after the change, then all that follows has to
 # be right: each lookup, each insert, VACUUM, and another check at the end.  That is what makes the
@@ -30,8 +30,8 @@
 #
 # What the check cannot see, and need not
 # ---------------------------------------
-# Targeted changes come with an expectation: that the check "must" complain, that it "never" may, or
-# that it "may", because it depends on the rest of the page.  "never" is:
+# Targeted changes come with an expectation: that the check "must" complain, that it "never" may,
+# or that it "may", because it depends on the rest of the page.  "never" is:
 #
 # - in any page's header: LSN (towards the past), checksum (off here), the known flag bits,
 #   pd_prune_xid, page size and version; bytes in the hole between entries and special area
@@ -43,8 +43,8 @@
 # - ffactor, if a page can hold so many: the index only grows sooner or later
 # - the start of phases that do not exist yet
 #
-# "may" is, above all, whatever concerns entries of rows that nobody sees any more; the entries of a
-# stale page, if all of them were of such rows; and a stamp that is later than the bucket's last
+# "may" is, above all, whatever concerns entries of rows that nobody sees any more; the entries of
+# a stale page, if all of them were of such rows; and a stamp that is later than the bucket's last
 # split, but not later than that of any.
 #
 # An LSN beyond the end of WAL is left out: the server itself takes care of it, or rather does not,
@@ -60,12 +60,13 @@ use FindBin;
 use lib $FindBin::RealBin;
 use IPC::Run;
 use LazyFile;
+use PageMutations;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Time::HiRes qw(time);
 
-# Tables of the database that is copied.  "chains": pages in all states, a long chain of equal keys,
-# free pages, buckets to come.  "split": a split of a long chain, left off in the middle.
+# Tables of the database that is copied.  "chains": pages in all states, a long chain of equal
+# keys, free pages, buckets to come.  "split": a split of a long chain, left off in the middle.
 my %tables = (
 	chains1 => { shape => 'chains' },
 	chains2 => { shape => 'chains' },
@@ -89,8 +90,8 @@ DECLARE
 	hint text;
 	looked_up bigint := 0;
 BEGIN
-	PERFORM set_config('enable_indexscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-	        set_config('enable_seqscan', 'on', true);
+	PERFORM set_config('enable_indexscan', 'off', true),
+	        set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'on', true);
 	CREATE TEMP TABLE truth AS
 		SELECT one.k, array_agg(q.ctid ORDER BY q.ctid) FILTER (WHERE q.ctid IS NOT NULL) AS rows
 		FROM unnest(keys) AS one (k) LEFT JOIN all_rows(tab) AS q ON q.k = one.k GROUP BY one.k;
@@ -104,7 +105,8 @@ BEGIN
 			key := want.k;
 			BEGIN
 				EXECUTE format('SELECT array_agg(t.ctid ORDER BY t.ctid), '
-				               'count(*) FILTER (WHERE k IS DISTINCT FROM $1) FROM %s t WHERE k = $1', tab)
+				               'count(*) FILTER (WHERE k IS DISTINCT FROM $1) '
+				               'FROM %s t WHERE k = $1', tab)
 					INTO got, wrong USING want.k;
 				CONTINUE WHEN got IS NOT DISTINCT FROM want.rows AND wrong = 0;
 				IF wrong > 0 THEN
@@ -116,8 +118,8 @@ BEGIN
 				ELSE
 					outcome := 'twice';
 				END IF;
-				example := format('key %s: %s rows, not %s',
-				                  key, coalesce(cardinality(got), 0), coalesce(cardinality(want.rows), 0));
+				example := format('key %s: %s rows, not %s', key, coalesce(cardinality(got), 0),
+				                  coalesce(cardinality(want.rows), 0));
 			EXCEPTION WHEN OTHERS THEN
 				GET STACKED DIAGNOSTICS outcome = RETURNED_SQLSTATE, example = MESSAGE_TEXT,
 					hint = PG_EXCEPTION_HINT;
@@ -262,16 +264,18 @@ sub make_tables
 			CREATE $kind $table (id int GENERATED ALWAYS AS IDENTITY, k int, v int DEFAULT 0)
 			WITH (fillfactor = 80)});
 		$node->safe_psql('pristine', $tables{$table}{shape} eq 'chains' ? qq{
-			CREATE INDEX ${table}_k ON $table USING lazyhash (k) WITH (fillfactor = $fill, batch = 8);
+			CREATE INDEX ${table}_k ON $table USING lazyhash (k)
+				WITH (fillfactor = $fill, batch = 8);
 			INSERT INTO $table (k) SELECT 7 FROM generate_series(1, 5000);
 			DELETE FROM $table WHERE id % 2 = 0;
 			VACUUM $table;
 			INSERT INTO $table (k) SELECT hashint4(i) FROM generate_series(1, 9000) i;
 		} : qq{
-			INSERT INTO $table (k) SELECT i FROM generate_series(1, 200000) i WHERE hashint4(i) & 15 = 3
-			ORDER BY i LIMIT 9000;
+			INSERT INTO $table (k) SELECT i FROM generate_series(1, 200000) i
+				WHERE hashint4(i) & 15 = 3 ORDER BY i LIMIT 9000;
 			INSERT INTO $table (k) SELECT hashint4(i) FROM generate_series(1, 1000) i;
-			CREATE INDEX ${table}_k ON $table USING lazyhash (k) WITH (fillfactor = $fill, batch = 8);
+			CREATE INDEX ${table}_k ON $table USING lazyhash (k)
+				WITH (fillfactor = $fill, batch = 8);
 		});
 		$self->{path}{$table} =
 		  $node->safe_psql('pristine', "SELECT pg_relation_filepath('${table}_k')");
@@ -374,16 +378,18 @@ sub require_states
 	my ($self, $table) = @_;
 	my $file = $self->{files}{$table};
 
+	my @primary = $file->blocks_of_kind(PRIMARY);
+
 	if ($tables{$table}{shape} eq 'chains')
 	{
-		die "no chain of three pages in $table" if !grep { $file->chain($_) >= 3 } $file->blocks_of_kind(PRIMARY);
+		die "no chain of three pages in $table" if !grep { $file->chain($_) >= 3 } @primary;
 		die "no free page in $table" if !$file->blocks_of_kind(FREE);
 		die "no reserved page in $table" if !$file->blocks_of_kind(RESERVED);
-		die "no dead entry in $table" if !grep { $file->has($_, HAS_DEAD) } $file->blocks_of_kind(PRIMARY);
+		die "no dead entry in $table" if !grep { $file->has($_, HAS_DEAD) } @primary;
 	}
 	else
 	{
-		my ($source) = grep { $file->has($_, BEING_SPLIT) } $file->blocks_of_kind(PRIMARY);
+		my ($source) = grep { $file->has($_, BEING_SPLIT) } @primary;
 
 		die "no split in $table" if !$source;
 		die "split of $table has not moved on" if $file->get($source, 'split_next') == $source;
@@ -393,438 +399,29 @@ sub require_states
 
 # ---- mutations ----
 
-sub one_of { return $_[ int rand @_ ]; }
-sub chance { return rand() < $_[0]; }
-
-# Each takes a file and its table's name, changes the file, and returns what it did, whether the check
-# has to complain, and the blocks that it has to do with.  Nothing: there is nothing to change here.
-
-# Values for a link to another page, with a name each.
-sub links
-{
-	my ($file, $block) = @_;
-	my @overflow = $file->blocks_of_kind(OVERFLOW);
-	my @own = grep { $file->get($_, 'bucket') == $file->get($block, 'bucket') } @overflow;
-	my @others = grep { $file->get($_, 'bucket') != $file->get($block, 'bucket') } @overflow;
-
-	return (
-		[ 'itself', $block ],
-		[ 'the metapage', 0 ],
-		[ 'a primary page', one_of($file->blocks_of_kind(PRIMARY)) ],
-		[ 'a page of its chain', one_of(@own) ],
-		[ 'a page of its chain', one_of(@own) ],
-		[ 'a page of another chain', one_of(@others) ],
-		[ 'a free page', one_of($file->blocks_of_kind(FREE)) ],
-		[ 'a reserved page', one_of($file->blocks_of_kind(RESERVED)) ],
-		[ 'the end of the file', $file->nblocks ],
-		[ 'far beyond the end', $file->nblocks + 1000 ],
-		[ 'beyond any end', 0xFFFFFFFE ],
-		[ 'nowhere', NONE ],
-		[ 'anywhere', int rand(2**32) ],);
-}
-
-# Sets a field to another value.
-sub change
-{
-	my ($file, $block, $field, $value, $expected, $comment) = @_;
-
-	return if !defined $value || $value == $file->get($block, $field);
-	my $was = $file->get($block, $field);
-	$file->set($block, $field, $value);
-	return ("$field from $was to $value" . (defined $comment ? " ($comment)" : ''), $expected, $block);
-}
-
-sub change_link
-{
-	my ($file, $block, $field, $expected) = @_;
-	my ($what, $value) = @{ one_of(links($file, $block)) };
-
-	return change($file, $block, $field, $value, $expected, $what);
-}
-
-sub some_number { return one_of(0, 1, 2, 7, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, int rand(100), int rand(2**32)); }
-
-# The maxbucket with which this bucket was last split, or created.
-sub last_split
-{
-	my ($file, $bucket) = @_;
-	my $last = $bucket;
-
-	for (my $bit = 1; $bit <= $file->meta('maxbucket'); $bit *= 2)
-	{
-		$last = $bucket + $bit if $bit > $bucket && $bucket + $bit <= $file->meta('maxbucket');
-	}
-	return $last;
-}
-
-sub change_header
-{
-	my ($file, $block) = @_;
-	my $field = one_of(qw(pd_lsn pd_checksum pd_flags pd_lower pd_lower pd_lower pd_upper pd_special
-		  pd_version pd_prune_xid));
-	my $lower = $file->get($block, 'pd_lower');
-
-	return if $file->is_zeroes($block);
-	return change($file, $block, $field, int rand($file->get($block, $field)), 'never')
-	  if $field eq 'pd_lsn' && $file->get($block, $field) > 0;
-	return if $field eq 'pd_lsn';
-	return change($file, $block, $field, int rand(2**16), 'never') if $field =~ /checksum|version/;
-	return change($file, $block, $field, int rand(2**32), 'never') if $field eq 'pd_prune_xid';
-	return change($file, $block, $field, one_of(1, 2, 4, 7), 'never')
-	  if $field eq 'pd_flags' && chance(0.5);
-	return change($file, $block, $field, 8 << int rand(13), 'must') if $field eq 'pd_flags';
-	return change($file, $block, $field, one_of(0, 1, 24, 0x1000, 0xFFFF, BLOCK, BLOCK - 8, int rand(BLOCK)), 'must')
-	  if $field ne 'pd_lower';
-	return change($file, $block, $field, one_of(0, 1, 23, BLOCK, 0xFFFF, $lower + 1, $lower + 9), 'must')
-	  if $block == 0 || chance(0.4);
-	return change($file, $block, $field, $lower + 10 * one_of(-5, -2, -1, 1, 2, 5, 100, 400), 'may');
-}
-
-sub change_flags
-{
-	my ($file, $block) = @_;
-	my $flags = $file->get($block, 'flags');
-	my $kind = $flags & KINDS;
-	my $primary = $kind == PRIMARY;
-	my @choices = (
-		[ $flags ^ one_of(grep { $_ != $kind } META, PRIMARY, OVERFLOW, FREE, RESERVED), 'must' ],
-		[ ($flags & ~KINDS) | one_of(META, PRIMARY, OVERFLOW, FREE, RESERVED), 'must' ],
-		[ $flags & ~KINDS, 'must' ],
-		[ $flags ^ one_of(0x20, 0x40, 0x80, 0x800, 0x1000, 0x2000, 0x4000, 0x8000), 'must' ],
-		[ $flags ^ BEING_SPLIT, 'must' ],
-		[ $flags ^ BEING_POPULATED, 'must' ],
-		[ $flags ^ BEING_POPULATED, 'must' ],
-		[ $flags ^ HAS_DEAD, $block == 0 ? 'must' : 'never' ],);
-	my ($value, $expected) = @{ one_of(@choices) };
-
-	return change($file, $block, 'flags', $value, $expected, sprintf('0x%04x', $value));
-}
-
-sub change_meta
-{
-	my ($file) = @_;
-	my $field = one_of(qw(magic meta_version features ffactor ntuples ntuples maxbucket maxbucket highmask
-		  lowmask nphases phase_start phase_start page_id flags header));
-	my $max = $file->meta('maxbucket');
-	my $nphases = $file->meta('nphases');
-
-	return change_header($file, 0) if $field eq 'header';
-	return change_flags($file, 0) if $field eq 'flags';
-	return change($file, 0, $field, $file->meta($field) + one_of(-1, 1, -100, 100), 'must')
-	  if $field eq 'ntuples' && chance(0.5);
-	return change($file, 0, $field, one_of(9223372036854775807, 9223372036854775800, -9223372036854775800, 2**60, -1e12), 'must')
-	  if $field eq 'ntuples';
-	return change($file, 0, $field, 1 + int rand(CAPACITY), 'never') if $field eq 'ffactor' && chance(0.5);
-	return change($file, 0, $field, one_of(0, CAPACITY + 1, 0xFFFFFFFF), 'must') if $field eq 'ffactor';
-	return change($file, 0, $field, one_of($max - 1, $max + 1, $max + 2, 0, some_number()), 'must')
-	  if $field eq 'maxbucket';
-	return change($file, 0, $field, one_of($nphases - 1, $nphases + 1, 0, some_number()), 'must')
-	  if $field eq 'nphases';
-	return change($file, 0, $field, one_of(0, 1, some_number() & 0xFFFF), 'must') if $field eq 'page_id';
-	return change($file, 0, $field, some_number(), 'must') if $field ne 'phase_start';
-
-	my $phase = chance(0.2) ? $nphases + int rand(100) : int rand($nphases);
-	my $value = one_of($file->phase_start($phase) + one_of(-1, 1, 2), one_of(0, 1, $file->nblocks, 0xFFFFFFFF), some_number());
-	return if $value < 0 || $value == $file->phase_start($phase);
-	$file->set_phase_start($phase, $value);
-	return ("phase_start[$phase] to $value", $phase < $nphases ? 'must' : 'never', 0);
-}
-
-sub change_primary
-{
-	my ($file, $table, $block) = @_;
-	my $field = one_of(qw(bucket next next next tail tail stamp stamp version deletions posted split_next
-		  split_next nsorted nsorted unused flags flags flags page_id header header));
-	my $count = $file->count($block);
-	my $stamp = $file->get($block, 'stamp');
-	my $last = last_split($file, $file->get($block, 'bucket'));
-	my $max = $file->meta('maxbucket');
-	my $splitting = $file->has($block, BEING_SPLIT) || $file->has($block, BEING_POPULATED);
-
-	return change_header($file, $block) if $field eq 'header';
-	return change_flags($file, $block) if $field eq 'flags';
-	return change_link($file, $block, $field, 'must') if $field =~ /next|tail/ && !($field eq 'split_next' && $splitting);
-	return change_link($file, $block, $field, 'may') if $field eq 'split_next';
-	return change($file, $block, $field, some_number(), 'must') if $field eq 'bucket';
-	return change($file, $block, $field, some_number() & 0xFFFF, 'must') if $field eq 'page_id';
-	return change($file, $block, $field, some_number(), 'never') if $field =~ /version|deletions/;
-	return change($file, $block, $field, some_number() & 0xFFFF, 'never') if $field eq 'unused';
-	return change($file, $block, $field, one_of(-2147483648, 2147483647, $file->get($block, $field) + one_of(-1, 1, 500), 0), 'must')
-	  if $field eq 'posted';
-	if ($field eq 'nsorted')
-	{
-		my $value = one_of(int rand($count + 1), $count, $count + 1, 0xFFFF);
-		return change($file, $block, $field, $value,
-			$value > $count ? 'must' : $value < $file->get($block, $field) ? 'never' : 'may');
-	}
-	my $value = one_of($max, $max + 1, $last, $last - 1, some_number());
-	return if $value < 0;
-	return change($file, $block, 'stamp', $value,
-		$value > $max || $value < $last || $splitting ? 'must' : 'may');
-}
-
-sub change_overflow
-{
-	my ($file, $table, $block) = @_;
-	my $field = one_of(qw(bucket next next next tail stamp version deletions posted split_next nsorted
-		  unused flags flags page_id header));
-	my $count = $file->count($block);
-
-	return change($file, $block, $field, some_number(), 'never') if $field =~ /tail|stamp|split_next/;
-	return change($file, $block, $field, some_number(), 'never') if $field =~ /version|deletions/;
-	return change($file, $block, $field, some_number() & 0xFFFF, 'never') if $field eq 'unused';
-	return change_header($file, $block) if $field eq 'header';
-	return change_flags($file, $block) if $field eq 'flags';
-	return change_link($file, $block, $field, 'must') if $field eq 'next';
-	return change($file, $block, $field, some_number() & ($field eq 'page_id' ? 0xFFFF : 0xFFFFFFFF), 'must')
-	  if $field =~ /bucket|page_id/;
-	return change($file, $block, $field, one_of(-2147483648, 2147483647, $file->get($block, $field) + one_of(-1, 1, 500)), 'must')
-	  if $field eq 'posted';
-	my $value = one_of(int rand($count + 1), $count, $count + 1, 0xFFFF);
-	return change($file, $block, $field, $value,
-		$value > $count ? 'must' : $value < $file->get($block, $field) ? 'never' : 'may');
-}
-
-# A page that belongs to no bucket.
-sub change_idle
-{
-	my ($file, $table, $block) = @_;
-	my $field = one_of(qw(bucket next tail stamp version deletions split_next unused posted nsorted flags
-		  flags page_id header));
-
-	return if $file->is_zeroes($block);
-	return change_flags($file, $block) if $field eq 'flags';
-	if ($field eq 'header')
-	{
-		my @change = change_header($file, $block);
-		$change[1] = 'must' if @change && $change[0] =~ /pd_lower/;
-		return @change;
-	}
-	return change($file, $block, $field, one_of(1, 100, 0xFFFF), 'must') if $field eq 'nsorted';
-	return change($file, $block, $field, one_of(1, -1, 500), 'must') if $field eq 'posted';
-	return change($file, $block, $field, some_number() & 0xFFFF, $field eq 'unused' ? 'never' : 'must')
-	  if $field =~ /unused|page_id/;
-	return change($file, $block, $field, some_number(), 'never');
-}
-
-# A block that is kept for a bucket to come, of zeroes.
-sub change_zeroes
-{
-	my ($file, $table, $block) = @_;
-
-	$file->patch($block, int rand(BLOCK), chr(1 + int rand(255)));
-	return ('byte in a page of zeroes', 'must', $block);
-}
-
-sub change_entry
-{
-	my ($file, $table, $block) = @_;
-	my $count = $file->count($block);
-	return if $count < 2;
-	my $position = int rand($count);
-	my $entry = $file->entry($block, $position);
-	my $what = one_of(qw(bucket hash offset0 offset offset_large block block_near block_far other_row
-		  dead dead swap double));
-	my $expected = 'may';
-
-	if ($what eq 'bucket')
-	{
-		my $bucket = $file->bucket_of($entry->{hash});
-		$entry->{hash} ^= 1 << int rand(4) while $file->bucket_of($entry->{hash}) == $bucket;
-		# to the partner in a split it may belong
-		$expected = 'must' if $file->bucket_of($entry->{hash}) != last_split($file, $bucket);
-	}
-	elsif ($what eq 'hash') { $entry->{hash} ^= 1 << 12 + int rand(20); }
-	elsif ($what eq 'offset0') { $entry->{offset} = 0; $expected = 'must'; }
-	elsif ($what eq 'offset_large') { $entry->{offset} = one_of(292, 2048, 0x7FFF); $expected = 'must'; }
-	elsif ($what eq 'offset') { $entry->{offset} = 1 + int rand(291); }
-	elsif ($what eq 'block') { $entry->{block} = int rand(60); }
-	elsif ($what eq 'block_near') { $entry->{block} = 100_000 + int rand(30000); $expected = 'must'; }
-	elsif ($what eq 'block_far') { $entry->{block} = one_of(0xFFFFFFFF, 0xFFFFFFFE, 0x10000000); $expected = 'must'; }
-	elsif ($what eq 'dead') { $entry->{dead} ^= 1; $expected = 'never' if !$entry->{dead}; }
-	elsif ($what eq 'swap')
-	{
-		my $other = int rand($count);
-		my $nsorted = $file->get($block, 'nsorted');
-
-		return if $other == $position;
-		$expected = 'must' if $position < $nsorted || $other < $nsorted;
-		$expected = 'never' if $position >= $nsorted && $other >= $nsorted;
-		$file->set_entry($block, $position, $file->entry($block, $other));
-		$file->set_entry($block, $other, $entry);
-		# among equal keys and in no order at that
-		return ("entries $position and $other swapped, $nsorted sorted", $expected, $block);
-	}
-	else
-	{
-		my $other = $file->entry($block, one_of(grep { $_ != $position } 0 .. $count - 1));
-		$entry->{$_} = $other->{$_} foreach qw(block offset);
-		$entry->{hash} = $other->{hash} if $what eq 'double';
-		$expected = 'must' if $what eq 'double';
-	}
-	$file->set_entry($block, $position, $entry);
-	return ("entry $position: $what", $expected, $block);
-}
-
-# One field of one page.
-sub change_something
-{
-	my ($file, $table) = @_;
-	my $kind = one_of('meta', 'primary', 'primary', 'overflow', 'overflow', 'free', 'reserved', 'zeroes',
-		'split', 'split', 'entry', 'entry', 'entry');
-	my @blocks = (
-		  $kind eq 'primary' ? $file->blocks_of_kind(PRIMARY)
-		: $kind eq 'overflow' ? $file->blocks_of_kind(OVERFLOW)
-		: $kind eq 'free' ? $file->blocks_of_kind(FREE)
-		: $kind eq 'reserved' ? $file->blocks_of_kind(RESERVED)
-		: $kind eq 'zeroes' ? $file->blocks_of_kind(0)
-		: $kind eq 'split' ? grep { $file->has($_, BEING_SPLIT | BEING_POPULATED) } $file->blocks_of_kind(PRIMARY)
-		: $kind eq 'entry' ? (chance(0.5) ? $file->blocks_of_kind(PRIMARY) : $file->blocks_of_kind(OVERFLOW))
-		: (0));
-	return if !@blocks;
-	my $block = one_of(@blocks);
-	my @change =
-		$kind eq 'meta' ? change_meta($file)
-	  : $kind =~ /primary|split/ ? change_primary($file, $table, $block)
-	  : $kind eq 'overflow' ? change_overflow($file, $table, $block)
-	  : $kind =~ /free|reserved/ ? change_idle($file, $table, $block)
-	  : $kind eq 'zeroes' ? change_zeroes($file, $table, $block)
-	  : change_entry($file, $table, $block);
-	return if !@change;
-	$change[0] = "$kind page $block: $change[0]";
-	return @change;
-}
-
-# Some bytes anywhere.
-sub change_bytes
-{
-	my ($file, $table) = @_;
-	my $block = chance(0.1) ? 0 : int rand($file->nblocks);
-	my $lower = $file->get($block, 'pd_lower');
-	my $from = one_of(8, 8, 24, 24, BLOCK - 40, 0);
-	my $to = $from == 8 ? 24 : $from == 24 ? ($lower > 25 ? $lower : BLOCK) : BLOCK;
-	my $n = one_of(1, 1, 1, 2, 4, 16);
-	my $offset = $from + int rand($to - $from);
-	my $bytes = join('', map { chr int rand(256) } 1 .. $n);
-	my $was = $file->page($block);
-
-	# the page's LSN is left out
-	$offset = 8 if $offset < 8;
-	$bytes = substr($bytes, 0, BLOCK - $offset);
-	$file->patch($block, $offset, $bytes);
-	return if $file->page($block) eq $was;
-	return ("block $block: $n bytes at $offset: " . unpack('H*', $bytes), 'may', $block);
-}
-
-# A page that was not written when it should have been, wholly or in part.
-sub lose_write
-{
-	my ($file, $table, $self) = @_;
-	my $stale = $self->{stale}{$table};
-	my $sectors = BLOCK / 512;
-	my @blocks = grep { $_ < $stale->nblocks && $stale->page($_) ne $file->page($_) } 0 .. $file->nblocks - 1;
-	return if !@blocks;
-	my $block = one_of(@blocks);
-	my $was = $file->page($block);
-
-	if (chance(0.4))
-	{
-		$file->set_page($block, $stale->page($block));
-		return ("block $block as it was before", 'may', $block);
-	}
-	my $first = int rand($sectors);
-	my $n = 1 + int rand($sectors - $first);
-	$n = $sectors - $first if chance(0.5);
-	$file->patch($block, 512 * $first, substr($stale->page($block), 512 * $first, 512 * $n));
-	# a sector that comes with the page's LSN is one of the past, which is all right
-	return if $file->page($block) eq $was;
-	return ("block $block: sectors from $first, $n of them, as they were before", 'may', $block);
-}
-
-# Whole pages, or the file.
-sub change_pages
-{
-	my ($file, $table) = @_;
-	my $what = one_of(qw(zeroes zeroes garbage swap swap copy cut cut grow));
-	my $block = int rand($file->nblocks);
-	my $other = int rand($file->nblocks);
-	my $kind = $block == 0 ? META : $file->kind($block);
-	my $other_kind = $other == 0 ? META : $file->kind($other);
-	my $used = META | PRIMARY | OVERFLOW | RESERVED;
-
-	if ($what eq 'zeroes')
-	{
-		return if $kind == 0;
-		$file->set_page($block, "\0" x BLOCK);
-		return ("block $block of zeroes, was of kind $kind", $kind == FREE ? 'never' : 'must', $block);
-	}
-	if ($what eq 'garbage')
-	{
-		$file->set_page($block, join('', map { pack 'L', int rand(2**32) } 1 .. BLOCK / 4));
-		return ("block $block of garbage", 'must', $block);
-	}
-	if ($what =~ /swap|copy/)
-	{
-		my $page = $file->page($block);
-		return if $page eq $file->page($other);
-		my $must = ($kind & $used) || ($other_kind & $used) && $what eq 'swap';
-
-		$file->set_page($block, $file->page($other));
-		$file->set_page($other, $page) if $what eq 'swap';
-		return ("blocks $block, $other: $what (kinds $kind, $other_kind)",
-			$must && $kind != $other_kind ? 'must' : 'may', $block, $other);
-	}
-	if ($what eq 'cut')
-	{
-		my $left = chance(0.1) ? 0 : chance(0.3) ? $file->nblocks - 1 : 1 + int rand($file->nblocks - 1);
-		splice(@{ $file->{pages} }, $left);
-		return ("file cut to $left blocks", 'may', $left);
-	}
-	my $zeroes = chance(0.5);
-	push @{ $file->{pages} }, $zeroes ? "\0" x BLOCK : join('', map { chr int rand(256) } 1 .. BLOCK);
-	return ('block of ' . ($zeroes ? 'zeroes' : 'garbage') . ' at the end', $zeroes ? 'never' : 'must', 0);
-}
-
-my %families = (
-	field => \&change_something,
-	bytes => \&change_bytes,
-	'lost write' => \&lose_write,
-	pages => \&change_pages,);
-
-# A mutation of this table's index: what it is called, the file, what to expect, the rows concerned.
+# The next mutation, of this table's index.
 sub mutate
 {
 	my ($self, $table) = @_;
+	my $mutation = mutation($self->{files}{$table}, $self->{stale}{$table});
+	my %rows;
 
-	for (;;)
+	# the rows of the pages concerned are those to look up
+	foreach my $block (grep { $_ != 0 } @{ $mutation->{blocks} })
 	{
-		my $family = one_of('field', 'field', 'field', 'bytes', 'bytes', 'lost write', 'pages');
-		my $file = $self->{files}{$table}->copy;
-		my ($name, $expected, @blocks) = $families{$family}->($file, $table, $self);
-		my %rows;
-
-		next if !defined $name;
-		foreach my $block (@blocks)
+		foreach my $file (grep { $block < $_->nblocks } $self->{files}{$table}, $mutation->{file})
 		{
-			foreach my $version ($self->{files}{$table}, $file)
-			{
-				next if $block == 0 || $block >= $version->nblocks;
-				$rows{"($_->{block},$_->{offset})"} = 1 foreach $version->entries($block);
-			}
+			$rows{"($_->{block},$_->{offset})"} = 1 foreach $file->entries($block);
 		}
-		return {
-			number => ++$self->{mutations},
-			table => $table,
-			family => $family,
-			name => $name,
-			file => $file,
-			expected => $expected,
-			blocks => \@blocks,
-			rows => [ sort keys %rows ],
-			stale_cache => $self->{can_forget} && chance(0.3),
-			generic => chance(0.5),
-		};
 	}
+	return {
+		%$mutation,
+		number => ++$self->{mutations},
+		table => $table,
+		rows => [ sort keys %rows ],
+		stale_cache => $self->{can_forget} && chance(0.3),
+		generic => chance(0.5),
+	};
 }
 
 # ---- what is done to an index ----
@@ -834,6 +431,7 @@ sub script
 	my ($self, $mutation, $file_name) = @_;
 	my $table = $mutation->{table};
 	my $index = "${table}_k";
+	my $some_keys = '(SELECT array_agg(i * 7919) FROM generate_series(1, 60) i)';
 	my $rows = "'{" . join(',', map { "\"$_\"" } @{ $mutation->{rows} }) . "}'";
 	my @block = grep { $_ < $mutation->{file}->nblocks } $mutation->{blocks}[0];
 	my @steps;
@@ -860,8 +458,8 @@ sub script
 	push @steps,
 	  'look up' => "SELECT * FROM look_up('$table', :'keys')",
 	  insert => "SELECT * FROM put('$table', :'keys')",
-	  insert => "SELECT * FROM put('$table', (SELECT array_agg(i * 7919) FROM generate_series(1, 60) i))",
-	  insert => "SELECT * FROM put('$table', (SELECT array_agg(7) FROM generate_series(1, 60) i))",
+	  insert => "SELECT * FROM put('$table', $some_keys)",
+	  insert => "SELECT * FROM put('$table', array_fill(7, '{60}'))",
 	  delete => "DELETE FROM $table WHERE id % 11 = 3",
 	  'look up' => "SELECT * FROM look_up('$table', :'keys')",
 	  insert => "SELECT * FROM put('$table', :'keys')",
@@ -933,6 +531,8 @@ sub is_accepted_error
 	return $event->{what} eq '0A000' && $mutation->{blocks}[0] == 0;
 }
 
+my $never = qr/crash|does not end|of another key|not in the table/;
+
 # Why this is not as it should be; nothing if it is.
 sub judge
 {
@@ -944,7 +544,7 @@ sub judge
 	{
 		my $is_error = $event->{what} =~ /^[0-9A-Z]{5}$/;
 		my $bad =
-			$event->{what} =~ /crash|does not end|of another key|not in the table/ ? 'never accepted'
+			$event->{what} =~ $never ? 'never accepted'
 		  : $is_error && !is_accepted_error($mutation, $event) ? 'not an error of this kind'
 		  : $event->{step} eq 'reindex' ? 'REINDEX does not help'
 		  : !$complaint && $event->{step} ne 'entries' ? 'the check found nothing'
@@ -998,11 +598,12 @@ sub try_mutation
 	$self->count($mutation, @events);
 
 	my @wrong = judge($mutation, @events);
-	my $title = "seed $self->{seed}, mutation $mutation->{number}, $mutation->{table}, $mutation->{name}"
+	my $title = "seed $self->{seed}, mutation $mutation->{number}, "
+	  . "$mutation->{table}, $mutation->{name}"
 	  . ($mutation->{stale_cache} ? ', cached metapage' : '')
 	  . ($mutation->{generic} ? ', generic WAL' : '') . " [$mutation->{expected}]";
-	push @{ $self->{failures} }, join("\n    ", $title, $#wrong > 5 ? (@wrong[ 0 .. 5 ], '...') : @wrong)
-	  if @wrong;
+	@wrong = (@wrong[ 0 .. 5 ], '...') if @wrong > 6;
+	push @{ $self->{failures} }, join("\n    ", $title, @wrong) if @wrong;
 	print STDERR sprintf("%s, %.1f s\n", $title, time - $start),
 	  map { "    $_->{step}: $_->{what} $_->{message}\n" } @events
 	  if $self->{verbose};

@@ -57,7 +57,7 @@ verify_recovered()
 	local expected=$((preload + rows)) found
 
 	use_server replay
-	PGDATABASE=$(name_of "$1")
+	export PGDATABASE; PGDATABASE=$(name_of "$1")
 	found=$(sql <<<"SELECT count(*) FROM t")
 	[ "$found" = "$expected" ] || fail "$1: $found rows after recovery, not $expected"
 	if [ "$(method_of "$1")" = lazyhash ] && [ "$round" = "$rounds" ]; then

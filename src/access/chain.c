@@ -6,7 +6,6 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "storage/bufmgr.h"
 
 #include "lazyhash.h"
@@ -49,15 +48,6 @@ void
 lazy_circle(Relation index, BlockNumber block, uint32 bucket)
 {
 	lazy_corrupted(index, block, "The chain of bucket %u runs in a circle.", bucket);
-}
-
-bool
-lazy_tid_within(const ItemPointerData *tid, BlockNumber heap_blocks)
-{
-	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
-
-	return offset != InvalidOffsetNumber && offset <= MaxHeapTuplesPerPage &&
-		ItemPointerGetBlockNumberNoCheck(tid) < heap_blocks;
 }
 
 void

@@ -17,6 +17,7 @@
 
 #include "access/amapi.h"
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "nodes/execnodes.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
@@ -166,7 +167,14 @@ pg_noreturn extern void lazy_corrupted(Relation index, BlockNumber block, const 
 pg_noreturn extern void lazy_circle(Relation index, BlockNumber block, uint32 bucket);
 
 /* May the table, which is of the server's own kind, have this row? */
-extern bool lazy_tid_within(const ItemPointerData *tid, BlockNumber heap_blocks);
+static inline bool
+lazy_tid_within(const ItemPointerData *tid, BlockNumber heap_blocks)
+{
+	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
+
+	return offset != InvalidOffsetNumber && offset <= MaxHeapTuplesPerPage &&
+		ItemPointerGetBlockNumberNoCheck(tid) < heap_blocks;
+}
 
 /* Raises an error about an entry that points to no row that the table could have. */
 pg_noreturn extern void lazy_wrong_tid(Relation index, BlockNumber block, Page page, int position);

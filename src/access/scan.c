@@ -305,10 +305,10 @@ tid_is_possible(IndexScanDesc scan, const ItemPointerData *tid)
 	LazyCache  *cache = scan->indexRelation->rd_amcache;
 	BlockNumber heap_blocks;
 
-	if (heap->rd_rel->relam != HEAP_TABLE_AM_OID)
-		return ItemPointerGetOffsetNumberNoCheck(tid) != InvalidOffsetNumber;
 	if (likely(cache != NULL && lazy_tid_within(tid, cache->heap_blocks)))
 		return true;
+	if (heap->rd_rel->relam != HEAP_TABLE_AM_OID)
+		return ItemPointerGetOffsetNumberNoCheck(tid) != InvalidOffsetNumber;
 	heap_blocks = RelationGetNumberOfBlocks(heap);
 	if (cache != NULL)
 		cache->heap_blocks = heap_blocks;
