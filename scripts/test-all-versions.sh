@@ -7,25 +7,26 @@
 #     --chroots DIR  keep the chroots there, and use those that are there already; otherwise they
 #                    are made in a temporary directory and removed
 #     --seconds N    end in that time: what has not been tested by then is skipped
-#     VERSION        15, 17, 18, 19, or "upgrade" for scripts/test-upgrade.sh from 18 to 19; without
-#                    any, all of these
+#     VERSION        15, 16, 17, 18, 19, or "upgrade" for scripts/test-upgrade.sh from 18 to 19;
+#                    without any, all of these
 #     ARGUMENT       for scripts/test.sh; without any, it runs all tests
 #
 # A version that is installed on this machine is tested on it.  The others are installed into
 # chroots, made by debootstrap, of those releases of Debian that have them: 15 is in bookworm, 17 in
-# trixie, 18 in sid, 19 in experimental, which goes on top of sid.  The mirror is MIRROR or, by
-# default, the one that the machine's own apt is configured with.  Needs root.
+# trixie, 18 in sid, 19 in experimental, which goes on top of sid; 16 is in none.  The mirror is
+# MIRROR or, by default, the one that the machine's own apt is configured with.  Needs root.
 #
 # A version that cannot be had is reported as skipped.  The exit status is 0 if nothing failed and
-# at least one version passed.
+# at least one version passed.  The last line is "N passed, N failed", the sum of all tests.
 
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# 16 is in no release of Debian: the code takes 17's paths, but nobody has run it.
-all_versions=(15 17 18 19 upgrade)
-declare -A suite_of=([15]=bookworm [17]=trixie [18]=sid [19]=sid [upgrade]=sid)
+all_versions=(15 16 17 18 19 upgrade)
+declare -A suite_of=(
+	[15]=bookworm [16]=none [17]=trixie [18]=sid [19]=sid [upgrade]=sid
+)
 declare -A packages_of=(
 	[bookworm]="postgresql-15 postgresql-server-dev-15"
 	[trixie]="postgresql-17 postgresql-server-dev-17"
@@ -41,12 +42,14 @@ seconds=
 keep_chroots=
 declare -A maker=()				# suite => process that makes its chroot
 rows=()
-failed=0
+failed=0						# versions
 passed=0
+good_tests=0
+bad_tests=0
 
 usage()
 {
-	sed -n '3,22{s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}" >&2
+	sed -n '3,23{s/^#$//;s/^# //;p}' "${BASH_SOURCE[0]}" >&2
 	exit 2
 }
 
@@ -179,7 +182,7 @@ start_making_chroots()
 
 	for version in "${versions[@]}"; do
 		suite=${suite_of[$version]}
-		if is_native "$version" || [ -n "${maker[$suite]:-}" ]; then
+		if is_native "$version" || [ "$suite" = none ] || [ -n "${maker[$suite]:-}" ]; then
 			continue
 		fi
 		problem=$(chroot_problem)
@@ -200,9 +203,12 @@ start_making_chroots()
 # chroot_ready SUITE: waits for the chroot, as long as there is time.  Says why when there is none.
 chroot_ready()
 {
-	local pid=${maker[$1]}
+	local pid=${maker[$1]:-}
 
-	if [ "$pid" = none ]; then
+	if [ "$1" = none ]; then
+		echo "no release of Debian has it"
+		return 1
+	elif [ "$pid" = none ]; then
 		cat "$workdir/$1.problem"
 		return 1
 	fi
@@ -314,10 +320,15 @@ run_group()
 	return "$status"
 }
 
-# row VERSION SERVER PASSED FAILED RESULT: a line of the table.
+# line VERSION SERVER PASSED FAILED RESULT: prints a line of the table.
+line()
+{
+	printf '%-8s %-28s %6s %6s  %s\n' "$@"
+}
+
 row()
 {
-	rows+=("$(printf '%-9s %-34s %8s %8s  %s' "$@")")
+	rows+=("$(line "$@")")
 }
 
 skip()
@@ -328,7 +339,7 @@ skip()
 # test_version VERSION: tests it, and adds a row to the table.
 test_version()
 {
-	local log=$workdir/$1.out status=0 reason server good bad tee begin=$SECONDS
+	local log=$workdir/$1.out status=0 reason server good bad tee begin
 
 	if ! is_native "$1" && ! reason=$(chroot_ready "${suite_of[$1]}"); then
 		skip "$1" "$reason"
@@ -338,14 +349,17 @@ test_version()
 		return
 	fi
 	printf '\n==== %s\n' "$1"
+	begin=$SECONDS
 	exec 3> >(exec tee "$log")
 	tee=$!
 	run_tests "$1" >&3 2>&1 3>&- </dev/null || status=$?
 	exec 3>&-
 	wait "$tee" || true
-	server=$(sed -n 's/^tested with //p' "$log" | head -n 1)
+	server=$(sed -n 's/^tested with \([^(]*[^( ]\).*/\1/p' "$log" | head -n 1)
 	read -r good bad < <(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$log" |
 		tail -n 1) || true
+	good_tests=$((good_tests + ${good:-0}))
+	bad_tests=$((bad_tests + ${bad:-0}))
 	if [ "$status" -eq 124 ]; then
 		row "$1" "${server:--}" - - "skipped: not finished in the time"
 	elif [ "$status" -eq 0 ] && [ "${good:-0}" -gt 0 ]; then
@@ -354,6 +368,8 @@ test_version()
 	else
 		row "$1" "${server:--}" "${good:--}" "${bad:--}" "FAILED"
 		failed=$((failed + 1))
+		# not to have come to an end is a failure as well
+		[ "${bad:-0}" -gt 0 ] || bad_tests=$((bad_tests + 1))
 	fi
 }
 
@@ -392,7 +408,8 @@ for version in "${versions[@]}"; do
 	test_version "$version"
 done
 
-printf '\n%-9s %-34s %8s %8s  %s\n' version server passed failed result
-printf '%s\n' "${rows[@]}"
-printf '%s\n' "16        -                                         -        -  skipped: no release of Debian has it"
+echo
+line version server passed failed result
+printf '%s\n' "${rows[@]}" ""
+echo "$good_tests passed, $bad_tests failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -330,7 +330,7 @@ damage(
 		meta_set($_[0], 'maxbucket', $new);
 		return primary_of($_[0], $new - 128);
 	},
-	qr/Entry \d+ .* belongs to bucket \d+, but the page to bucket \d+/);
+	qr/has stamp \d+, but took part in the split that made bucket \d+/);
 damage(
 	'phases overlap',
 	sub { set_at($_[0], 0, 64 + 4 * 3, 'L', get_at($_[0], 0, 64 + 4 * 2, 'L')); return 0; },
@@ -658,11 +658,24 @@ damage(
 	},
 	qr/being split and being populated at once/);
 damage(
-	'split without a target',
+	'stamp of before a split',
 	sub {
 		my ($source, $target) = unfinish_split($_[0]);
 		set($_[0], $source, 'stamp', get($_[0], $source, 'bucket'));
 		return $source;
+	},
+	qr/has stamp \d+, but took part in the split that made bucket \d+/);
+damage(
+	'split without a target',
+	sub {
+		my ($pages) = @_;
+		my $max = meta_get($pages, 'maxbucket');
+		my $block = find($pages, 'bucket not split last',
+			sub { kind($pages, $_[0]) == PRIMARY && get($pages, $_[0], 'stamp') < $max });
+		set($pages, $block, 'flags', PRIMARY | BEING_SPLIT);
+		set($pages, $block, 'split_next', $block);
+		set($pages, $block, 'stamp', $max);
+		return $block;
 	},
 	qr/is being split, but its stamp \d+ names no target/);
 damage(

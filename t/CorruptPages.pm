@@ -42,6 +42,7 @@
 #   entries, hence also free pages of zeroes; blocks of zeroes at the end of the file
 # - ffactor, if a page can hold so many: the index only grows sooner or later
 # - the start of phases that do not exist yet
+# - the free space map, which is not believed anyway
 #
 # "may" is, above all, whatever concerns entries of rows that nobody sees any more; the entries of
 # a stale page, if all of them were of such rows; and a stamp that is later than the bucket's last
@@ -303,6 +304,11 @@ sub make_tables
 	}) foreach sort keys %tables;
 	$node->stop;
 	$self->{files} = $self->files;
+	foreach my $table (sort keys %tables)
+	{
+		my $name = $self->file_name($table) . '_fsm';
+		$self->{maps}{$table} = LazyFile->read($name) if -e $name;
+	}
 	$node->start;
 	foreach my $table (sort keys %tables)
 	{
@@ -403,7 +409,9 @@ sub require_states
 sub mutate
 {
 	my ($self, $table) = @_;
-	my $mutation = mutation($self->{files}{$table}, $self->{stale}{$table});
+	my $mutation = $self->{maps}{$table} && chance(0.05)
+	  ? map_mutation($self->{files}{$table}, $self->{maps}{$table})
+	  : mutation($self->{files}{$table}, $self->{stale}{$table});
 	my %rows;
 
 	# the rows of the pages concerned are those to look up
@@ -433,7 +441,7 @@ sub script
 	my $index = "${table}_k";
 	my $some_keys = '(SELECT array_agg(i * 7919) FROM generate_series(1, 60) i)';
 	my $rows = "'{" . join(',', map { "\"$_\"" } @{ $mutation->{rows} }) . "}'";
-	my @block = grep { $_ < $mutation->{file}->nblocks } $mutation->{blocks}[0];
+	my @block = grep { $_ < $mutation->{file}->nblocks } @{ $mutation->{blocks} };
 	my @steps;
 
 	push @steps, '', q{SET lazyhash.wal = 'generic'} if $mutation->{generic};
@@ -528,7 +536,7 @@ sub is_accepted_error
 	return 1 if $event->{step} eq 'entries' && $event->{what} eq '22023';
 	return 0 if $event->{hint} !~ /REINDEX/;
 	return 1 if $event->{what} =~ /^XX00[12]$/ && $event->{message} =~ /block \d+/;
-	return $event->{what} eq '0A000' && $mutation->{blocks}[0] == 0;
+	return $event->{what} eq '0A000' && grep { $_ == 0 } @{ $mutation->{blocks} };
 }
 
 my $never = qr/crash|does not end|of another key|not in the table/;
@@ -593,6 +601,7 @@ sub try_mutation
 		$mutation->{file}->write("$name.changed");
 	}
 	else { $mutation->{file}->write($name); }
+	$mutation->{map}->write("${name}_fsm") if $mutation->{map};
 	my @events = $self->run_script($database, $self->script($mutation, $name));
 	unlink "$name.changed";
 	$self->count($mutation, @events);

@@ -15,7 +15,7 @@ use warnings;
 use Exporter 'import';
 use LazyFile;
 
-our @EXPORT = qw(mutation chance);
+our @EXPORT = qw(mutation map_mutation chance);
 
 sub one_of { return $_[ int rand @_ ]; }
 sub chance { return rand() < $_[0]; }
@@ -505,6 +505,30 @@ sub mutation
 		  } if defined $name;
 	}
 	return;
+}
+
+# The index as it is, and a free space map that does not go with it.
+sub map_mutation
+{
+	my ($file, $map) = @_;
+	my $changed = $map->copy;
+	my $name = one_of('all blocks are free', 'random', 'garbage');
+
+	foreach my $block (0 .. $changed->nblocks - 1)
+	{
+		# after the header and the slot to go on with, a byte for each node
+		$changed->patch($block, 28, "\xFF" x (BLOCK - 28)) if $name eq 'all blocks are free';
+		$changed->patch($block, 28, substr(garbage(), 28)) if $name eq 'random';
+		$changed->set_page($block, garbage()) if $name eq 'garbage';
+	}
+	return {
+		file => $file->copy,
+		map => $changed,
+		family => 'map',
+		name => "free space map: $name",
+		expected => 'never',
+		blocks => []
+	};
 }
 
 1;

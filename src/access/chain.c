@@ -99,16 +99,38 @@ lazy_read(Relation index, BlockNumber block, BufferAccessStrategy strategy)
 
 /* ---- locking pages ---- */
 
+/* Raises an error unless the page, which is locked, is in good order. */
+static inline void
+require_page(Relation index, Buffer buffer)
+{
+	const char *problem = lazy_page_problem(BufferGetPage(buffer));
+
+	if (unlikely(problem != NULL))
+		lazy_corrupted(index, BufferGetBlockNumber(buffer), "%s", problem);
+}
+
+/* The same unless it is the primary page of the bucket. */
+static inline void
+require_primary(Relation index, Buffer buffer, uint32 bucket)
+{
+	Page		page = BufferGetPage(buffer);
+
+	if (unlikely(lazy_page_kind(page) != LAZY_KIND_PRIMARY ||
+				 lazy_special(page)->bucket != bucket))
+		lazy_corrupted(index, BufferGetBlockNumber(buffer),
+					   "It is not the primary page of bucket %u.", bucket);
+	if (unlikely(bucket == 0 && lazy_page_has(page, LAZY_BEING_POPULATED)))
+		lazy_corrupted(index, BufferGetBlockNumber(buffer),
+					   "Bucket 0 is being populated, but comes out of no other.");
+}
+
 Buffer
 lazy_page_lock(Relation index, BlockNumber block, int lockmode, BufferAccessStrategy strategy)
 {
 	Buffer		buffer = lazy_read(index, block, strategy);
-	const char *problem;
 
 	LockBuffer(buffer, lockmode);
-	problem = lazy_page_problem(BufferGetPage(buffer));
-	if (unlikely(problem != NULL))
-		lazy_corrupted(index, block, "%s", problem);
+	require_page(index, buffer);
 	return buffer;
 }
 
@@ -118,30 +140,48 @@ primary_lock(Relation index, uint32 bucket, BlockNumber block, int lockmode,
 			 BufferAccessStrategy strategy)
 {
 	Buffer		buffer;
-	Page		page;
 
 	if (unlikely(block == InvalidBlockNumber))
 		lazy_corrupted(index, LAZY_METAPAGE, "Bucket %u lies in no phase.", bucket);
 	buffer = lazy_page_lock(index, block, lockmode, strategy);
-	page = BufferGetPage(buffer);
-	if (unlikely(lazy_page_kind(page) != LAZY_KIND_PRIMARY ||
-				 lazy_special(page)->bucket != bucket))
-		lazy_corrupted(index, block, "It is not the primary page of bucket %u.", bucket);
-	if (unlikely(bucket == 0 && lazy_page_has(page, LAZY_BEING_POPULATED)))
-		lazy_corrupted(index, block, "Bucket 0 is being populated, but comes out of no other.");
+	require_primary(index, buffer, bucket);
 	return buffer;
 }
 
-Buffer
-lazy_primary_lock(Relation index, uint32 bucket, int lockmode, BufferAccessStrategy strategy)
+/* Block of a bucket that exists; invalid if the metapage has no place for it. */
+static BlockNumber
+primary_block(Relation index, uint32 bucket)
 {
 	const LazyCache *cache = lazy_cache(index);
 
 	if (bucket > cache->maxbucket)
 		cache = lazy_cache_load(index);
-	return primary_lock(index, bucket,
-						lazy_bucket_block(bucket, cache->phase_start, cache->nphases),
-						lockmode, strategy);
+	return lazy_bucket_block(bucket, cache->phase_start, cache->nphases);
+}
+
+Buffer
+lazy_primary_lock(Relation index, uint32 bucket, int lockmode, BufferAccessStrategy strategy)
+{
+	return primary_lock(index, bucket, primary_block(index, bucket), lockmode, strategy);
+}
+
+Buffer
+lazy_primary_trylock(Relation index, uint32 bucket)
+{
+	BlockNumber block = primary_block(index, bucket);
+	Buffer		buffer;
+
+	if (block == InvalidBlockNumber)
+		lazy_corrupted(index, LAZY_METAPAGE, "Bucket %u lies in no phase.", bucket);
+	buffer = lazy_read(index, block, NULL);
+	if (!ConditionalLockBuffer(buffer))
+	{
+		ReleaseBuffer(buffer);
+		return InvalidBuffer;
+	}
+	require_page(index, buffer);
+	require_primary(index, buffer, bucket);
+	return buffer;
 }
 
 /*

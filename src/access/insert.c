@@ -35,6 +35,12 @@ typedef enum SplitSign
  */
 #define SPLITS_FOR_FULLNESS		2
 
+/*
+ * Splits that one backend makes at most when the count is behind.  More than
+ * one, since others that find them due meanwhile leave them to it.
+ */
+#define SPLITS_FOR_COUNT		4
+
 /* Entries at which a primary page gives its sign: a twelfth before it is full. */
 #define FULLNESS_MARK		(LAZY_PAGE_CAPACITY - LAZY_PAGE_CAPACITY / 12)
 
@@ -266,7 +272,7 @@ lazy_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relati
 	{
 		lazy_space_flush(index);
 		lazy_split_if_due(index, sign == FULLNESS_SIGN,
-						  sign == FULLNESS_SIGN ? SPLITS_FOR_FULLNESS : 1);
+						  sign == FULLNESS_SIGN ? SPLITS_FOR_FULLNESS : SPLITS_FOR_COUNT);
 	}
 	lazy_count_insert(index);
 	return false;

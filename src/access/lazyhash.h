@@ -183,6 +183,9 @@ pg_noreturn extern void lazy_wrong_tid(Relation index, BlockNumber block, Page p
 extern Buffer lazy_primary_lock(Relation index, uint32 bucket, int lockmode,
 								BufferAccessStrategy strategy);
 
+/* The same exclusively, but invalid if that would mean to wait. */
+extern Buffer lazy_primary_trylock(Relation index, uint32 bucket);
+
 /*
  * An overflow page of a bucket whose primary page the caller has locked, so that
  * the chain cannot change; anything else in that block is corruption.

@@ -230,7 +230,7 @@ lazy_phase_ensure(Relation index, uint32 bucket)
 	uint32		phase = lazy_bucket_phase(bucket, &offset);
 	bool		ok = true;
 
-	if (phase < lazy_cache_load(index)->nphases)
+	if (phase < lazy_cache(index)->nphases)
 		return true;
 	if (lock)
 		LockRelationForExtension(index, ExclusiveLock);

@@ -457,16 +457,20 @@ next_is_due(Relation index, bool fullness, uint32 *target)
 /*
  * Locks the source of the split that brings "target", ready to be split: if it
  * takes part in an unfinished one, that is finished first.  False if somebody
- * else has made the split.
+ * else has made the split, or, without "wait", is perhaps making it now.
  */
 static bool
-lock_source(Relation index, Split *split)
+lock_source(Relation index, Split *split, bool wait)
 {
 	for (;;)
 	{
 		Page		page;
 
-		split->source_buf = lazy_primary_lock(index, split->source, BUFFER_LOCK_EXCLUSIVE, NULL);
+		split->source_buf = wait ?
+			lazy_primary_lock(index, split->source, BUFFER_LOCK_EXCLUSIVE, NULL) :
+			lazy_primary_trylock(index, split->source);
+		if (!BufferIsValid(split->source_buf))
+			return false;
 		page = BufferGetPage(split->source_buf);
 		if (lazy_special(page)->stamp >= split->target)
 			break;
@@ -538,7 +542,7 @@ split_next_bucket(Relation index, bool fullness)
 		return SPLIT_NOT_DUE;
 	split.source = lazy_source_bucket(split.target);
 	split.mask = lazy_highmask(split.target);
-	if (!lock_source(index, &split))
+	if (!lock_source(index, &split, fullness))
 	{
 		lazy_count(index, LAZY_SPLITS_SKIPPED, 1);
 		return SPLIT_BY_ANOTHER;
@@ -572,9 +576,10 @@ split_next_bucket(Relation index, bool fullness)
 }
 
 /*
- * A split that another backend makes meanwhile is left at that where the count
- * asked for it: if it still does, the next posting will see.  A page gives its
- * sign of fullness but once, so there the next bucket is tried.
+ * Where the count asks for splits, and many backends come to know of it at the
+ * same time, one makes them and the others go on with their work: if the count
+ * still asks, the next posting will see.  A page gives its sign of fullness but
+ * once, so there a backend waits for its turn, and tries the next bucket.
  */
 void
 lazy_split_if_due(Relation index, bool fullness, int most)
