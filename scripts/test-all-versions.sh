@@ -2,8 +2,10 @@
 #
 # Runs scripts/test.sh on every version of PostgreSQL that lazyhash supports, and prints a table.
 #
-#     scripts/test-all-versions.sh [--chroots DIR] [--seconds N] [VERSION]... [-- ARGUMENT...]
+#     scripts/test-all-versions.sh [OPTION]... [VERSION]... [-- ARGUMENT...]
 #
+#     --brief        all tests on the first version; on the others only regress, isolation and a
+#                    few that depend on the server most: WAL, standbys, logical replication
 #     --chroots DIR  keep the chroots there, and use those that are there already; otherwise they
 #                    are made in a temporary directory and removed
 #     --seconds N    end in that time: what has not been tested by then is skipped
@@ -35,8 +37,12 @@ declare -A packages_of=(
 test_packages="gcc make libc6-dev perl libipc-run-perl tar util-linux binutils"
 source_in_chroot=/lazyhash
 
+brief_arguments=(regress isolation t/020_wal_modes.pl t/022_standby.pl t/040_logical_full.pl
+	t/041_format_version.pl)
+
 versions=()
 test_arguments=()
+brief=
 chroots=
 seconds=
 keep_chroots=
@@ -49,7 +55,7 @@ bad_tests=0
 
 usage()
 {
-	sed -n '3,23{s/^#$//;s/^# //;p}' "${BASH_SOURCE[0]}" >&2
+	sed -n '3,/^$/{s/^#$//;s/^# //;p}' "${BASH_SOURCE[0]}" >&2
 	exit 2
 }
 
@@ -58,6 +64,7 @@ parse_arguments()
 	while [ $# -gt 0 ]; do
 		case $1 in
 			--chroots) chroots=${2:?--chroots needs a directory}; keep_chroots=yes; shift 2 ;;
+			--brief) brief=yes; shift ;;
 			--seconds) seconds=${2:?--seconds needs a number}; shift 2 ;;
 			--) shift; test_arguments=("$@"); break ;;
 			*) [ -n "${suite_of[$1]:-}" ] || usage; versions+=("$1"); shift ;;
@@ -233,8 +240,7 @@ leave_chroots()
 	for suite in "${!maker[@]}"; do
 		pid=${maker[$suite]}
 		[ "$pid" != none ] || continue
-		kill -TERM -- "-$pid" 2>/dev/null || true
-		wait "$pid" 2>/dev/null || true
+		end_group "$pid"
 		umount_below "$chroots/$suite"
 		[ -z "$keep_chroots" ] || continue
 		rm -rf --one-file-system "${chroots:?}/$suite"
@@ -245,10 +251,17 @@ leave_chroots()
 # Unmounts all that is mounted below a directory, the deepest first.
 umount_below()
 {
-	local dir
+	local dir tries
 
 	awk -v top="$1/" 'index($2, top) == 1 { print $2 }' /proc/mounts | sort -r |
-		while read -r dir; do umount "$dir" || umount --lazy "$dir"; done
+		while read -r dir; do
+			# a process that was told to end may need a moment
+			for tries in {1..30}; do
+				! umount "$dir" 2>/dev/null || continue 2
+				sleep 0.1
+			done
+			umount --lazy "$dir"
+		done
 }
 
 # ---- testing ----
@@ -276,8 +289,12 @@ test_command()
 	if [ "$version" = upgrade ]; then
 		command=("$directory/scripts/test-upgrade.sh" 18 19)
 	else
-		command=(env PG_MAJOR="$version" PG_CONFIG= "$directory/scripts/test.sh"
-			"${test_arguments[@]}")
+		command=(env PG_MAJOR="$version" PG_CONFIG= "$directory/scripts/test.sh")
+		if [ -n "$brief" ] && [ "$version" != "${versions[0]}" ]; then
+			command+=("${brief_arguments[@]}")
+		else
+			command+=("${test_arguments[@]}")
+		fi
 	fi
 }
 
@@ -306,11 +323,9 @@ run_group()
 	running_job=$!
 	set +m
 	while kill -0 "$running_job" 2>/dev/null; do
-		if [ "$late" = no ] && [ "$(time_left)" -lt 1 ]; then
+		if [ "$(time_left)" -lt 1 ]; then
 			late=yes
-			kill -TERM -- "-$running_job" 2>/dev/null || true
-		elif [ "$late" = yes ] && [ "$(time_left)" -lt -60 ]; then
-			kill -KILL -- "-$running_job" 2>/dev/null || true
+			end_group "$running_job"
 		fi
 		sleep 0.5
 	done
@@ -318,6 +333,27 @@ run_group()
 	running_job=
 	[ "$late" = no ] || status=124
 	return "$status"
+}
+
+# Whether a process of the group is alive.
+group_lives()
+{
+	cat /proc/[0-9]*/stat 2>/dev/null | sed 's/.*) //' |
+		awk -v group="$1" '$3 == group && $1 != "Z" { found = 1 } END { exit !found }'
+}
+
+# end_group PID: asks the process group to end, which may have to clean up, and sees to it that it
+# does.
+end_group()
+{
+	local tries
+
+	kill -TERM -- "-$1" 2>/dev/null || true
+	for tries in {1..300}; do
+		group_lives "$1" || return 0
+		[ "$tries" -lt 300 ] || kill -KILL -- "-$1" 2>/dev/null || true
+		sleep 0.1
+	done
 }
 
 # line VERSION SERVER PASSED FAILED RESULT: prints a line of the table.
@@ -379,10 +415,7 @@ leave()
 	local status=$?
 
 	trap '' INT TERM HUP
-	if [ -n "$running_job" ]; then
-		kill -TERM -- "-$running_job" 2>/dev/null || true
-		wait "$running_job" 2>/dev/null || true
-	fi
+	[ -z "$running_job" ] || end_group "$running_job"
 	leave_chroots
 	rm -rf "$workdir"
 	exit "$status"

@@ -35,8 +35,9 @@ sub managers_of
 	my $start = current_lsn();
 
 	$node->safe_psql('postgres', $sql);
-	# commits of transactions without an xid do not flush
-	my $end = $node->safe_psql('postgres', 'SELECT txid_current(); SELECT pg_current_wal_flush_lsn()');
+	# a commit flushes only if its transaction has an xid and has written WAL
+	my $end = $node->safe_psql('postgres',
+		"SELECT pg_logical_emit_message(true, 'flush', ''); SELECT pg_current_wal_flush_lsn()");
 	$end =~ s/.*\n//s;
 	return $node->safe_psql('postgres', qq{
 		SELECT string_agg(DISTINCT resource_manager, ' ' ORDER BY resource_manager)
@@ -100,6 +101,7 @@ my %expected = (
 	REMOVE => qr/^blk 0: remove n=\d+/,
 	SQUEEZE => qr/free$/,
 	PHASE => qr/^blk 0: init flags=0x0010 .*; blk 1: phase \d+$/,);
+$node->safe_psql('postgres', $CrashAtAnyRecord::flush);
 my $rows = $node->safe_psql('postgres', qq{
 	SELECT record_type, description
 	FROM pg_get_wal_records_info('$start', pg_current_wal_flush_lsn())

@@ -47,8 +47,7 @@ sub catch_up
 {
 	my ($primary, $standby) = @_;
 
-	# commits of transactions without an xid do not flush
-	$primary->safe_psql('postgres', 'SELECT txid_current()');
+	$primary->safe_psql('postgres', $CrashAtAnyRecord::flush);
 	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
 }
 

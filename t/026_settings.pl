@@ -73,16 +73,15 @@ sub round_trip
 	{
 		$node->safe_psql('postgres', $step);
 		next if $step =~ /^CHECKPOINT/;
-		# who commits flushes what those without an xid have logged
-		$count = $node->safe_psql('postgres', 'SELECT txid_current(); SELECT count(*), sum(id) FROM words');
+		$node->safe_psql('postgres', $CrashAtAnyRecord::flush);
+		$count = $node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM words');
 		$node->stop('immediate');
 		$node->start;
 		my ($stdout, $problem);
 		$node->psql('postgres', 'SELECT verify()', stdout => \$stdout, stderr => \$problem);
 		$stderr .= $problem;
 		$stderr .= 'rows were lost'
-		  if $node->safe_psql('postgres', 'SELECT txid_current(); SELECT count(*), sum(id) FROM words')
-		  =~ s/^\d+\n//r ne $count =~ s/^\d+\n//r;
+		  if $node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM words') ne $count;
 	}
 	is($stderr, '', "$what, $wal: right after each of five crashes");
 	$node->safe_psql('postgres', 'SELECT use_tables(); VACUUM; SELECT no_split_is_left(), verify()');
@@ -187,7 +186,7 @@ sub consistency
 		$node->reload;
 	}
 	$_->finish foreach @load;
-	$node->safe_psql('postgres', 'CHECKPOINT; SELECT txid_current()');
+	$node->safe_psql('postgres', 'CHECKPOINT');
 	my $caught_up = $standby->poll_query_until('postgres',
 		"SELECT pg_last_wal_replay_lsn() >= '" . $node->lsn('flush') . "'");
 	ok($caught_up, "$what: the standby has replayed all");
@@ -201,9 +200,10 @@ sub consistency
 			CREATE EXTENSION IF NOT EXISTS pg_walinspect;
 			SET lazyhash.wal = $wal;
 			INSERT INTO words (k) SELECT i FROM generate_series(1, 100) i;
+			$CrashAtAnyRecord::flush;
 			SELECT count(DISTINCT resource_manager) FROM pg_get_wal_records_info_till_end_of_wal('$lsn')
 			WHERE resource_manager IN ('lazyhash', 'Generic') AND block_ref ~ 'FPW for WAL verification'});
-		is($compared, 1, "$what, $wal: records do carry the pages to compare with");
+		is($compared =~ s/\s//gr, 1, "$what, $wal: records do carry the pages to compare with");
 	}
 	$standby->stop('immediate');
 	$node->stop('immediate');

@@ -535,7 +535,7 @@ sub is_accepted_error
 
 	return 1 if $event->{step} eq 'entries' && $event->{what} eq '22023';
 	return 0 if $event->{hint} !~ /REINDEX/;
-	return 1 if $event->{what} =~ /^XX00[12]$/ && $event->{message} =~ /block \d+/;
+	return 1 if $event->{what} =~ /^XX00[12]$/ && $event->{message} =~ /blocks? \d+/;
 	return $event->{what} eq '0A000' && grep { $_ == 0 } @{ $mutation->{blocks} };
 }
 
@@ -637,7 +637,11 @@ sub run_copy
 	{
 		my $name = $self->file_name($mutation->{table}) =~ s!base/\d+/!base/$oid/!r;
 
-		$self->restart if !$self->try_mutation($mutation, $database, $name);
+		if (!$self->try_mutation($mutation, $database, $name))
+		{
+			$self->restart;
+			return;
+		}
 	}
 	$node->safe_psql('postgres', "DROP DATABASE $database");
 	return;
@@ -653,6 +657,8 @@ sub restart
 	unlink $node->data_dir . '/postmaster.pid';
 	$node->_update_pid(0);
 	$node->start;
+	# what is not logged is empty now
+	delete @tables{ grep { $tables{$_}{unlogged} } keys %tables };
 	return;
 }
 

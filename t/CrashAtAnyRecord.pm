@@ -35,6 +35,10 @@ our @kinds = (
 	qw(APPEND POST OVERFLOW SPLIT SPLIT_BEGIN SPLIT_MOVE SPLIT_EXTEND SPLIT_PROGRESS SPLIT_FINISH),
 	qw(REMOVE REMOVE_DEAD SQUEEZE PHASE), 'REMOVE_DEAD with horizon');
 
+# What transactions without an xid have logged is not flushed when they commit,
+# nor does an xid alone do it: this one writes something.
+our $flush = q{SELECT FROM (SELECT pg_logical_emit_message(true, 'flush', '')) x};
+
 my $instances = 0;
 
 # ---- what is looked at after a recovery ----
@@ -335,8 +339,7 @@ sub run_stages
 				 WHERE amname = \'lazyhash\' AND relpersistence = \'p\''));
 		}
 	}
-	# WAL of transactions without an xid is not flushed by their commit
-	$node->safe_psql('postgres', 'SELECT txid_current(); CHECKPOINT');
+	$node->safe_psql('postgres', "$flush; CHECKPOINT");
 	$self->{filenodes} = [ sort keys %filenodes ];
 }
 

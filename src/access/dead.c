@@ -15,6 +15,13 @@
 #include "../stats/stats.h"
 #include "lazyhash.h"
 
+#define ST_SORT sort_by_row
+#define ST_ELEMENT_TYPE TM_IndexDelete
+#define ST_COMPARE(a, b) ItemPointerCompare(&(a)->tid, &(b)->tid)
+#define ST_SCOPE static
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
 /* Entries to look at for one that is dead. */
 #define MAX_TRIES		8
 
@@ -41,6 +48,22 @@ require_rows(Relation index, Relation heap, Buffer buffer, const uint16 *positio
 		if (standard ? !lazy_tid_within(&tid, heap_blocks) :
 			ItemPointerGetOffsetNumberNoCheck(&tid) == InvalidOffsetNumber)
 			lazy_wrong_tid(index, BufferGetBlockNumber(buffer), page, positions[i]);
+	}
+}
+
+/* Refuses two entries for one row, which the server counts on not to be asked about. */
+static void
+require_different_rows(Relation index, Buffer buffer, TM_IndexDelete *sorted, int n,
+					   const uint16 *positions)
+{
+	for (int i = 1; i < n; i++)
+	{
+		if (ItemPointerEquals(&sorted[i - 1].tid, &sorted[i].tid))
+			lazy_corrupted(index, BufferGetBlockNumber(buffer),
+						   "Entries %d and %d point to the same row (%u,%u).",
+						   positions[sorted[i - 1].id], positions[sorted[i].id],
+						   ItemPointerGetBlockNumber(&sorted[i].tid),
+						   ItemPointerGetOffsetNumber(&sorted[i].tid));
 	}
 }
 
@@ -100,6 +123,8 @@ confirm_dead(Relation index, Relation heap, Buffer buffer, uint16 *positions, in
 		deltids[i].id = i;
 		status[i].idxoffnum = positions[i] + 1;
 	}
+	sort_by_row(deltids, n);
+	require_different_rows(index, buffer, deltids, n, positions);
 	memset(&op, 0, sizeof(op));
 	op.irel = index;
 	op.iblknum = BufferGetBlockNumber(buffer);
