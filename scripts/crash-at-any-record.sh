@@ -30,7 +30,8 @@ while [ $# -gt 0 ]; do
 done
 [[ $CRASH_BOUNDARIES =~ ^[0-9]+$ ]] || fail "not a number of records: $CRASH_BOUNDARIES"
 [[ $CRASH_WORKERS =~ ^[1-9][0-9]*$ ]] || fail "not a number of workers: $CRASH_WORKERS"
-[[ $CRASH_MODES =~ ^(generic|custom|mixed|generic custom mixed)$ ]] || fail "no such mode: $CRASH_MODES"
+[[ $CRASH_MODES =~ ^(generic|custom|mixed|generic custom mixed)$ ]] ||
+	fail "no such mode: $CRASH_MODES"
 export CRASH_BOUNDARIES CRASH_MODES CRASH_WORKERS
 
 set_up TEST_POINTS=1

@@ -39,7 +39,8 @@ sub preload
 	$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "'$libraries'");
 }
 
-my $refused = qr/FATAL:  resource manager with ID \d+ not registered\n.*HINT:  .*shared_preload_libraries/;
+my $refused =
+  qr/FATAL:  resource manager with ID \d+ not registered\n.*HINT:  .*shared_preload_libraries/;
 
 # ---- a standby without the library ----
 
@@ -74,7 +75,8 @@ $standby->stop;
 
 # ---- crash recovery without the library ----
 
-$primary->safe_psql('postgres', 'CHECKPOINT; INSERT INTO words (k) SELECT i FROM generate_series(1, 2000) i');
+$primary->safe_psql('postgres',
+	'CHECKPOINT; INSERT INTO words (k) SELECT i FROM generate_series(1, 2000) i');
 $primary->stop('immediate');
 preload($primary, '');
 $log_end = -s $primary->logfile;
@@ -84,7 +86,8 @@ ok(!$primary->start(fail_ok => 1), 'nor at another try');
 preload($primary, 'lazyhash');
 $primary->start;
 $primary->safe_psql('postgres', 'SELECT verify()');
-is($primary->safe_psql('postgres', 'SELECT count(*) FROM words'), 6000, 'with the library, nothing is lost');
+is($primary->safe_psql('postgres', 'SELECT count(*) FROM words'), 6000,
+	'with the library, nothing is lost');
 
 # ---- a clean stop leaves nothing to replay ----
 
@@ -92,7 +95,8 @@ $primary->safe_psql('postgres', 'INSERT INTO words (k) SELECT i FROM generate_se
 $primary->stop;
 preload($primary, '');
 $primary->start;
-$primary->safe_psql('postgres', 'INSERT INTO words (k) SELECT i FROM generate_series(1, 500) i; SELECT verify()');
+$primary->safe_psql('postgres',
+	'INSERT INTO words (k) SELECT i FROM generate_series(1, 500) i; SELECT verify()');
 is($primary->safe_psql('postgres', 'SELECT count(*) FROM words'), 8500,
 	'after a clean stop the server starts without, and writes generic records');
 $primary->stop('immediate');

@@ -51,6 +51,20 @@ sub catch_up
 	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
 }
 
+sub maxbucket
+{
+	my ($node, $index) = @_;
+
+	return $node->safe_psql('postgres', "SELECT maxbucket FROM lazyhash_metapage_info('$index')");
+}
+
+sub verified
+{
+	my ($node, $what) = @_;
+
+	is($node->safe_psql('postgres', 'SELECT verify()'), '', $what);
+}
+
 # A session that stays; statements are given to ask(), which returns all output.
 sub open_session
 {
@@ -137,10 +151,9 @@ sub look_up_beside_replay
 	my ($done) = $out =~ /number of transactions actually processed: (\d+)/;
 	ok($ok, "$mode: lookups on the standby found what they should") or diag($errors);
 	cmp_ok($done, '>', 100, "$mode: there were many of them");
-	my $buckets = $primary->safe_psql('postgres', q{SELECT maxbucket FROM lazyhash_metapage_info('words_k')});
-	cmp_ok($buckets, '>', 100, "$mode: buckets were split meanwhile");
+	cmp_ok(maxbucket($primary, 'words_k'), '>', 100, "$mode: buckets were split meanwhile");
 	catch_up($primary, $standby);
-	is($standby->safe_psql('postgres', 'SELECT verify()'), '', "$mode: the standby's index is right");
+	verified($standby, "$mode: the standby's index is right");
 	is($standby->safe_psql('postgres', 'SELECT count(*), sum(id) FROM words'),
 		$primary->safe_psql('postgres', 'SELECT count(*), sum(id) FROM words'),
 		"$mode: and so is its table");
@@ -160,7 +173,7 @@ sub keep_cursor_open
 	catch_up($primary, $standby);
 	my $session = open_session($standby);
 	my $before = conflicts($standby, 'confl_snapshot + confl_bufferpin + confl_lock');
-	my $splits = $primary->safe_psql('postgres', q{SELECT maxbucket FROM lazyhash_metapage_info('chains_k')});
+	my $splits = maxbucket($primary, 'chains_k');
 
 	ask($session, 'SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN; '
 		  . 'DECLARE c CURSOR FOR SELECT id FROM chains WHERE k = 1');
@@ -171,8 +184,8 @@ sub keep_cursor_open
 		'INSERT INTO chains (k) SELECT i FROM generate_series(1, 6000) i');
 	catch_up($primary, $standby);
 	pass("$mode: replay does not wait for it");
-	cmp_ok($primary->safe_psql('postgres', q{SELECT maxbucket FROM lazyhash_metapage_info('chains_k')}),
-		'>', $splits + 30, "$mode: the chain was split meanwhile");
+	cmp_ok(maxbucket($primary, 'chains_k'), '>', $splits + 30,
+		"$mode: the chain was split meanwhile");
 	$rows = () = ask($session, 'FETCH ALL FROM c') =~ /^\d+$/mg;
 	is($rows, 3000, "$mode: the cursor finds the rest, once each");
 	ask($session, 'COMMIT');
@@ -228,7 +241,7 @@ sub cancel_by_removal
 			  . "FROM pg_stat_database_conflicts WHERE datname = 'postgres'"),
 		"$mode: for its snapshot");
 	$session->{run}->kill_kill;
-	is($standby->safe_psql('postgres', 'SELECT verify()'), '', "$mode: new snapshots see what they should");
+	verified($standby, "$mode: new snapshots see what they should");
 }
 
 # ---- promotion in the middle of a split ----
@@ -240,21 +253,23 @@ sub promote_in_split
 
 	foreach my $i (0 .. $#points)
 	{
-		$primary->safe_psql('postgres', "SELECT fail_while_growing('grown$i', '$points[$i]', 'auto')");
+		$primary->safe_psql('postgres',
+			"SELECT fail_while_growing('grown$i', '$points[$i]', 'auto')");
 	}
 	catch_up($primary, $standby);
 	my $unfinished = $standby->safe_psql('postgres', 'SELECT unfinished_splits()');
 	is(scalar(split(/, /, $unfinished)), 4, "$mode: splits are unfinished: $unfinished");
-	is($standby->safe_psql('postgres', 'SELECT verify()'), '', "$mode: the standby reads them right");
+	verified($standby, "$mode: the standby reads them right");
 
 	$primary->stop('immediate');
 	$standby->promote;
-	is($standby->safe_psql('postgres', 'SELECT verify()'), '', "$mode: right after promotion");
+	verified($standby, "$mode: right after promotion");
 	$standby->safe_psql('postgres', 'SELECT use_tables()');
-	is($standby->safe_psql('postgres', 'SELECT unfinished_splits()'), '', "$mode: inserts went on with the splits");
-	is($standby->safe_psql('postgres', 'SELECT verify()'), '', "$mode: right after that");
+	is($standby->safe_psql('postgres', 'SELECT unfinished_splits()'), '',
+		"$mode: inserts went on with the splits");
+	verified($standby, "$mode: right after that");
 	$standby->safe_psql('postgres', 'VACUUM');
-	is($standby->safe_psql('postgres', 'SELECT verify()'), '', "$mode: right after VACUUM");
+	verified($standby, "$mode: right after VACUUM");
 }
 
 foreach my $mode (qw(generic custom))

@@ -209,7 +209,8 @@ foreach my $round (1 .. $rounds)
 		q{SELECT index FROM ready_indexes() WHERE NOT valid}))));
 	if ($round % 20 == 0)
 	{
-		$node->safe_psql('postgres', 'TRUNCATE soak; INSERT INTO soak (k) SELECT generate_series(1, 1000)');
+		$node->safe_psql('postgres',
+			'TRUNCATE soak; INSERT INTO soak (k) SELECT generate_series(1, 1000)');
 	}
 	my $log = slurp_file($node->logfile, $log_end);
 	my @errors = grep { /PANIC: |TRAP: |ERROR: / && !/deadlock detected/ } split(/\n/, $log);

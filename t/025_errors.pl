@@ -59,7 +59,8 @@ sub drop_tables
 	$node->safe_psql('postgres', q{DO $$
 		DECLARE tab text;
 		BEGIN
-			FOR tab IN SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' LOOP
+			FOR tab IN SELECT relname FROM pg_class
+			           WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' LOOP
 				EXECUTE format('DROP TABLE %I', tab);
 			END LOOP;
 		END $$});
@@ -114,13 +115,14 @@ sub interrupt
 		SET application_name = 'splitter';
 		SET lazyhash.wait_at = 'split-step';
 		INSERT INTO long (k) SELECT 1 FROM generate_series(1, 30000)};
-	my $harness = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $insert ],
+	my $harness = IPC::Run::start(
+		[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $insert ],
 		'<', \undef, '>', '/dev/null', '2>', '/dev/null');
 
 	$node->safe_psql('postgres', qq{DO \$\$
 		BEGIN
 			FOR i IN 1 .. 100000 LOOP
-				EXIT WHEN EXISTS (SELECT FROM lazyhash_bucket_info('long_k') WHERE state = 'being split');
+				EXIT WHEN unfinished_splits() IS NOT NULL;
 			END LOOP;
 			PERFORM $function(pid) FROM pg_stat_activity WHERE application_name = 'splitter';
 		END \$\$});
@@ -142,7 +144,8 @@ sub interrupt_splits
 		interrupt($function);
 		$left++ if $node->safe_psql('postgres', 'SELECT unfinished_splits()') ne '';
 		# the rows of the interrupted transaction are nobody's
-		is($node->safe_psql('postgres', 'SELECT count(*) FROM long'), 0, "$wal: $function took effect");
+		is($node->safe_psql('postgres', 'SELECT count(*) FROM long'), 0,
+			"$wal: $function took effect");
 		verified("$wal: $function");
 		goes_on("$wal: $function");
 	}
@@ -154,11 +157,20 @@ sub interrupt_splits
 
 # ---- no room: a limit on the size of files ----
 
+# For a shell.
+sub start_command
+{
+	return join(' ', map { "'$_'" } 'pg_ctl', '-w', '-D', $node->data_dir,
+		'-l', $node->logfile, 'start');
+}
+
+my $no_room = qr/could not extend file .*(?:File too large|wrote only)/;
+
 # The limit lies within a block, so that writes come out short as well.
 sub hit_size_limit
 {
 	my ($wal) = @_;
-	my $start = join(' ', map { "'$_'" } 'pg_ctl', '-w', '-D', $node->data_dir, '-l', $node->logfile, 'start');
+	my $start = start_command();
 	my ($status, $stdout, $stderr);
 
 	$node->append_conf('postgresql.conf', "log_min_messages = fatal\nlazyhash.wal = $wal");
@@ -172,17 +184,18 @@ sub hit_size_limit
 	$status = 0;
 	for (my $first = 1; $status == 0 && $first < 60000; $first += 200)
 	{
-		$status = $node->psql('postgres', "INSERT INTO large (k) SELECT $first + i FROM generate_series(1, 200) i",
+		$status = $node->psql('postgres',
+			"INSERT INTO large (k) SELECT $first + i FROM generate_series(1, 200) i",
 			stderr => \$stderr);
 	}
-	like($stderr, qr/could not extend file .*(?:File too large|wrote only)/, "$wal: the index cannot grow");
+	like($stderr, $no_room, "$wal: the index cannot grow");
 	verified("$wal: no room for a phase");
 	# overflow pages
-	$status = $node->psql('postgres', 'INSERT INTO large (k) SELECT 7 FROM generate_series(1, 3000)',
-		stderr => \$stderr);
-	like($stderr, qr/could not extend file .*(?:File too large|wrote only)/, "$wal: nor its chains");
+	$status = $node->psql('postgres',
+		'INSERT INTO large (k) SELECT 7 FROM generate_series(1, 3000)', stderr => \$stderr);
+	like($stderr, $no_room, "$wal: nor its chains");
 	verified("$wal: no room for an overflow page");
-	$status = $node->psql('postgres', 'DELETE FROM large WHERE k % 3 = 0; VACUUM large', stderr => \$stderr);
+	$node->safe_psql('postgres', 'DELETE FROM large WHERE k % 3 = 0; VACUUM large');
 	verified("$wal: after VACUUM");
 
 	$node->stop('immediate');
@@ -234,7 +247,7 @@ sub fill_filesystem
 {
 	my ($wal, $holder, $mountpoint) = @_;
 	my $within = within($holder);
-	my $start = join(' ', map { "'$_'" } 'pg_ctl', '-w', '-D', $node->data_dir, '-l', $node->logfile, 'start');
+	my $start = start_command();
 	my ($status, $stderr) = (0, '');
 
 	$node->append_conf('postgresql.conf', "lazyhash.wal = $wal\nshared_buffers = 1MB\n");
@@ -244,17 +257,21 @@ sub fill_filesystem
 	system("$within $start >/dev/null") == 0 or BAIL_OUT('no start within the namespace');
 	$node->_update_pid(1);
 	$node->safe_psql('postgres', "CREATE TABLESPACE small LOCATION '$mountpoint/space'")
-	  if $node->safe_psql('postgres', "SELECT count(*) FROM pg_tablespace WHERE spcname = 'small'") == 0;
+	  if $node->safe_psql('postgres',
+		q{SELECT count(*) FROM pg_tablespace WHERE spcname = 'small'}) == 0;
 	$node->safe_psql('postgres', q{CREATE TABLE large (id serial, k bigint);
-		CREATE INDEX large_k ON large USING lazyhash (k) WITH (fillfactor = 10, batch = 8) TABLESPACE small});
+		CREATE INDEX large_k ON large USING lazyhash (k) WITH (fillfactor = 10, batch = 8)
+		TABLESPACE small});
 
 	# a phase is made as a hole; it is when its pages are written that there is no room
 	for (my $first = 1; $status == 0 && $first < 200000; $first += 500)
 	{
-		$status = $node->psql('postgres', "INSERT INTO large (k) SELECT $first + i FROM generate_series(1, 500) i",
+		$status = $node->psql('postgres',
+			"INSERT INTO large (k) SELECT $first + i FROM generate_series(1, 500) i",
 			stderr => \$stderr);
 	}
-	like($stderr, qr/could not (?:extend|write).*No space left on device/s, "$wal: the disk is full");
+	like($stderr, qr/could not (?:extend|write).*No space left on device/s,
+		"$wal: the disk is full");
 	$node->stop('immediate');
 
 	# that may keep the server from starting, but room is all that it needs

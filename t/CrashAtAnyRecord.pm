@@ -57,12 +57,13 @@ our $functions = q{
 			INTO scanned;
 		PERFORM set_config('enable_seqscan', 'off', true);
 		FOR pass IN 1 .. 2 LOOP
-			PERFORM set_config('enable_indexscan', CASE pass WHEN 1 THEN 'on' ELSE 'off' END, true),
-			        set_config('enable_bitmapscan', CASE pass WHEN 1 THEN 'off' ELSE 'on' END, true);
+			PERFORM set_config('enable_indexscan', (pass = 1)::text, true),
+			        set_config('enable_bitmapscan', (pass = 2)::text, true);
 			-- there is no way but one to find all keys
 			EXECUTE format('WITH keys AS MATERIALIZED (SELECT DISTINCT k FROM %s)
 			                SELECT count(*) AS n, sum(x.id) AS ids, sum(x.k::numeric) AS keys
-			                FROM keys, LATERAL (SELECT id, k FROM %s t WHERE t.k = keys.k OFFSET 0) x',
+			                FROM keys, LATERAL (SELECT id, k FROM %s t
+			                                    WHERE t.k = keys.k OFFSET 0) x',
 			               tab, tab) INTO found;
 			IF found IS DISTINCT FROM scanned THEN
 				RAISE EXCEPTION 'index %: table has %, by index there are %', index, scanned, found;
@@ -92,7 +93,8 @@ our $functions = q{
 	BEGIN
 		FOR tab IN SELECT DISTINCT i.indrelid::regclass
 		           FROM ready_indexes() r JOIN pg_index i ON i.indexrelid = r.index LOOP
-			EXECUTE format('INSERT INTO %s (k) SELECT i * 7919 FROM generate_series(1, 200) i', tab);
+			EXECUTE format('INSERT INTO %s (k) SELECT 7919 * i FROM generate_series(1, 200) i',
+			               tab);
 			EXECUTE format('INSERT INTO %s (k) SELECT k FROM %s LIMIT 40', tab, tab);
 			EXECUTE format('DELETE FROM %s WHERE id %% 5 = 0', tab);
 		END LOOP;
@@ -498,7 +500,8 @@ sub put_wal
 	{
 		my $name = segment_name($number);
 
-		open(my $in, '<:raw', "$self->{wal_dir}/$name") or die "could not read WAL segment $name: $!";
+		open(my $in, '<:raw', "$self->{wal_dir}/$name")
+		  or die "could not read WAL segment $name: $!";
 		read($in, my $bytes, SEGMENT) == SEGMENT or die "WAL segment $name is short";
 		if ($number == $last)
 		{
@@ -530,8 +533,8 @@ sub recover
 	my $input = join("\n", @after_recovery) . "\n";
 
 	$self->make_crashed($record, $dir);
-	my $harness = IPC::Run::start([ 'postgres', '--single', '-D', $dir, '-c', 'log_min_messages=warning',
-			'-c', 'fsync=off', '-c', 'zero_damaged_pages=off', '-c', 'restart_after_crash=off', 'postgres' ],
+	my $harness = IPC::Run::start(
+		[ 'postgres', '--single', '-D', $dir, '-c', 'log_min_messages=warning', 'postgres' ],
 		'<', \$input, '>&', \$output, IPC::Run::timeout(120));
 	eval { $harness->finish; 1 } or do { $harness->kill_kill; $output .= "TIMEOUT $@"; };
 	return '' if $output =~ /WARNING:  all is well/ && $output !~ /ERROR|PANIC|FATAL|TRAP|TIMEOUT/
@@ -614,7 +617,8 @@ sub walk_standby
 	$self->make_crashed({ copy => 0, lsn => $self->{copies}[0]{lsn} }, $data);
 	$node->append_conf('postgresql.conf', join("\n", 'port = ' . $node->port,
 			"unix_socket_directories = '" . $node->host . "'", 'wal_retrieve_retry_interval = 1ms',
-			"restore_command = ''", 'max_standby_archive_delay = 0', 'max_standby_streaming_delay = 0',
+			"restore_command = ''", 'max_standby_archive_delay = 0',
+			'max_standby_streaming_delay = 0',
 			'max_wal_size = 1GB', 'log_statement = none', 'lock_timeout = 300ms', ''));
 	$node->set_standby_mode;
 	$node->start;
@@ -643,8 +647,10 @@ sub ask_standby
 	# until now the tables may not exist, or the query be cancelled by what is replayed last
 	for my $try (1 .. 3)
 	{
-		return '' if $node->psql('postgres', 'SELECT verify()', stdout => \$stdout, stderr => \$stderr) == 0
-		  && ++$self->{walked};
+		my $status = $node->psql('postgres', 'SELECT verify()', stdout => \$stdout,
+			stderr => \$stderr);
+
+		return '' if $status == 0 && ++$self->{walked};
 		return '' if $stderr =~ /due to lock timeout/ && ++$self->{locked};
 		last if $stderr !~ /due to conflict with recovery/;
 	}
