@@ -108,7 +108,8 @@ chroot_problem()
 		echo "may not mount anything here"
 	elif [ -z "${MIRROR:=$(default_mirror)}" ]; then
 		echo "no mirror: set MIRROR"
-	elif ! command -v debootstrap >/dev/null && ! (install_packages debootstrap) >/dev/null 2>&1; then
+	elif ! command -v debootstrap >/dev/null &&
+		! (install_packages debootstrap) >/dev/null 2>&1; then
 		echo "debootstrap cannot be installed"
 	fi
 }
@@ -271,7 +272,7 @@ is_native()
 {
 	case $1 in
 		upgrade) is_native 18 && is_native 19 ;;
-		15) [ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" = bookworm ] || has_server 15 ;;
+		15) has_server 15 || grep -qx VERSION_CODENAME=bookworm /etc/os-release ;;
 		*) has_server "$1" ;;
 	esac
 }

@@ -6,10 +6,10 @@
 #
 #     OLD, NEW    a major version that is installed in Debian's place, or a path of pg_config
 #
-# In a cluster of the old version it makes indexes of several types and shapes, fills them, deletes and
-# inserts again, and upgrades the cluster.  In the new one each index must pass lazyhash_check, give
-# the same answers, and take more rows; lazyhash_refresh_opclasses() must bring the types that are
-# new.  Once for each WAL mode.
+# In a cluster of the old version it makes indexes of several types and shapes, fills them, deletes
+# and inserts again, and upgrades the cluster.  In the new one each index must pass lazyhash_check,
+# give the same answers, and take more rows; lazyhash_refresh_opclasses() must bring the types that
+# are new.  Once for each WAL mode.
 #
 # The last line is "N passed, N failed"; the exit status is 0 only if none failed.
 
@@ -75,7 +75,8 @@ make_indexes()
 	psql -Xq -v ON_ERROR_STOP=1 <<-'SQL'
 		CREATE EXTENSION lazyhash;
 		CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
-		CREATE TABLE t (n int, b bigint, s text, u uuid, a int[], m mood, ts timestamptz, d numeric, bp char(8));
+		CREATE TABLE t (n int, b bigint, s text, u uuid, a int[], m mood, ts timestamptz,
+			d numeric, bp char(8));
 		CREATE TABLE few (k int, EXCLUDE USING lazyhash (k WITH =));
 		CREATE UNLOGGED TABLE unlogged (k int);
 		CREATE INDEX ON t USING lazyhash (n) WITH (fillfactor = 90, batch = 1);
@@ -108,16 +109,21 @@ answers()
 		SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
 		SET enable_material = off; SET enable_memoize = off; SET jit = off;
 		SELECT 'n', count(*), sum(x.n) FROM generate_series(1, 170000, 3) i JOIN t x ON x.n = i;
-		SELECT 's', count(*), sum(x.n) FROM generate_series(1, 60000, 11) i JOIN t x ON x.s = 'row ' || i;
-		SELECT 'bp', count(*), sum(x.n) FROM generate_series(1, 60000, 13) i JOIN t x ON x.bp = i::text::bpchar;
+		SELECT 's', count(*), sum(x.n) FROM generate_series(1, 60000, 11) i
+			JOIN t x ON x.s = 'row ' || i;
+		SELECT 'bp', count(*), sum(x.n) FROM generate_series(1, 60000, 13) i
+			JOIN t x ON x.bp = i::text::bpchar;
 		SELECT 'u', count(*), sum(x.n) FROM generate_series(1, 60000, 17) i
 			JOIN t x ON x.u = md5(i::text)::uuid AND x.n % 2 = 0;
-		SELECT 'a', count(*), sum(x.n) FROM generate_series(1, 60000, 19) i JOIN t x ON x.a = ARRAY[i % 10, i];
+		SELECT 'a', count(*), sum(x.n) FROM generate_series(1, 60000, 19) i
+			JOIN t x ON x.a = ARRAY[i % 10, i];
 		SELECT 'm', count(*), sum(n) FROM t WHERE m = 'ok';
 		SELECT 'ts', count(*), sum(n) FROM t WHERE ts = '2000-01-02 UTC';
-		SELECT 'd', count(*), sum(x.n) FROM generate_series(1, 60000, 23) i JOIN t x ON x.d = i / 8.0;
+		SELECT 'd', count(*), sum(x.n) FROM generate_series(1, 60000, 23) i
+			JOIN t x ON x.d = i / 8.0;
 		SELECT 'b % 100', count(*), sum(n) FROM t WHERE b % 100 = 1;
-		SELECT 'b', count(*), sum(x.n) FROM generate_series(1, 60000, 29) i JOIN t x ON x.b = i * 5000000000;
+		SELECT 'b', count(*), sum(x.n) FROM generate_series(1, 60000, 29) i
+			JOIN t x ON x.b = i * 5000000000;
 		SELECT 'few', count(*) FROM generate_series(1, 200) i JOIN few ON k = i;
 		SELECT 'unlogged', count(*) FROM generate_series(1, 200) i JOIN unlogged ON k = i;"
 }
@@ -143,7 +149,8 @@ plain_answers()
 # check_all NAME: every index passes the check.
 check_all()
 {
-	same "$1" 12 "$(PGOPTIONS='-c client_min_messages=warning' query 'SELECT lazyhash_check_all(true)')"
+	same "$1" 12 \
+		"$(PGOPTIONS='-c client_min_messages=warning' query 'SELECT lazyhash_check_all(true)')"
 }
 
 # Makes and fills the cluster $mode-old with the old server, and leaves it stopped.
@@ -154,7 +161,8 @@ old_cluster()
 	make_indexes
 	check_all "$mode: indexes of the old server are in order"
 	before=$(answers)
-	same "$mode: the old server finds through its indexes what there is" "$(plain_answers)" "$before"
+	same "$mode: the old server finds through its indexes what there is" "$(plain_answers)" \
+		"$before"
 	stop_server "$mode-old"
 }
 
@@ -192,18 +200,21 @@ upgrade()
 		--socketdir="$workdir/s" --username=postgres >"$workdir/upgrade.log" 2>&1 || status=$?
 	[ "$status" -eq 0 ] || {
 		cat "$workdir/upgrade.log"
-		find "$(data_dir "$mode-new")/pg_upgrade_output.d" -name '*.log' -exec tail -n 20 {} + || true
+		find "$(data_dir "$mode-new")/pg_upgrade_output.d" -name '*.log' \
+			-exec tail -n 20 {} + || true
 	}
 	same "$mode: pg_upgrade" 0 "$status"
 	return "$status"
 }
 
-# Operator classes that hash has in this database and lazyhash has not, and those that are not valid.
+# Operator classes that hash has in this database and lazyhash has not, and those of ours that are
+# not valid.
 classes_that_lack()
 {
 	query "
 		SELECT opcname FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod
-		WHERE amname = 'hash' AND NOT EXISTS (SELECT FROM pg_opclass o JOIN pg_am m ON m.oid = o.opcmethod
+		WHERE amname = 'hash' AND NOT EXISTS (
+			SELECT FROM pg_opclass o JOIN pg_am m ON m.oid = o.opcmethod
 			WHERE m.amname = 'lazyhash' AND o.opcname = c.opcname)
 		UNION ALL
 		SELECT opcname || ' is not valid' FROM pg_opclass JOIN pg_am a ON a.oid = opcmethod
@@ -228,7 +239,8 @@ new_server_works()
 	same "$mode: lazyhash_refresh_opclasses() brings what is missing" "" "$(classes_that_lack)"
 	same "$mode: and makes no more than that" "$(grep -c . <<<"$missing")" \
 		"$(grep -c 'CREATE OPERATOR CLASS' "$workdir/commands")"
-	same "$mode: nothing is left for a second call" "" "$(query 'SELECT lazyhash_refresh_opclasses()')"
+	same "$mode: nothing is left for a second call" "" \
+		"$(query 'SELECT lazyhash_refresh_opclasses()')"
 	if [ "$(query "SELECT to_regtype('oid8') IS NOT NULL")" = t ]; then
 		same "$mode: a type that only the new server has" "1" "$(query "
 			CREATE TABLE o AS SELECT i::text::oid8 AS k FROM generate_series(1, 1000) i;

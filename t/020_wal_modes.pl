@@ -94,7 +94,8 @@ $node->safe_psql('postgres', 'DELETE FROM words WHERE k = 7 AND id % 4 <> 0; VAC
 my %expected = (
 	APPEND => qr/^blk 0: append$/,
 	POST => qr/^blk 0: append; (?:merge; )?post [+-]\d+; blk 1: ntuples [+-]\d+$/,
-	SPLIT => qr/^blk 0: remove_matching mask=0x\w+ value=0x.*; blk \d+: maxbucket \d+; ntuples [+-]\d+$/,
+	SPLIT =>
+	  qr/^blk 0: remove_matching mask=0x\w+ value=0x.*; blk \d+: maxbucket \d+; ntuples [+-]\d+$/,
 	SPLIT_BEGIN => qr/^blk 0: flags set=0x0100 clear=0x0000; stamp \d+; .*; blk 2: maxbucket \d+$/,
 	SPLIT_MOVE => qr/remove n=\d+; post -\d+/,
 	SPLIT_FINISH => qr/^blk 0: flags set=0x0000 clear=0x0100; /,

@@ -1,10 +1,10 @@
 # A subscriber whose only index is a lazyhash one gets every change of a table with REPLICA IDENTITY
 # FULL, rows with NULL keys and rows that are equal included.
 #
-# From 17 on a subscriber may look for the old row in an index that is not a btree.  It then looks for
-# NULLs as well, which no hash index has; what it does not find it leaves out without a word.  So
-# lazyhash does not offer itself for that.  The built-in hash, subscribed to the same changes, is there to
-# show that this test notices: what it loses is told in a note.
+# From 17 on a subscriber may look for the old row in an index that is not a btree.  It then looks
+# for NULLs as well, which no hash index has; what it does not find it leaves out without a word.
+# So lazyhash does not offer itself for that.  The built-in hash, subscribed to the same changes, is
+# there to show that this test notices: what it loses is told in a note.
 
 use strict;
 use warnings;
@@ -25,7 +25,8 @@ my @tables = ('of_lazyhash', 'of_hash');
 foreach my $node ($publisher, $subscriber)
 {
 	$node->safe_psql('postgres',
-		join '', map { "CREATE TABLE $_ (k int, v text); ALTER TABLE $_ REPLICA IDENTITY FULL;" } @tables);
+		join '', map { "CREATE TABLE $_ (k int, v text); ALTER TABLE $_ REPLICA IDENTITY FULL;" }
+		  @tables);
 }
 
 # each has every third key NULL, and all rows twice
@@ -41,7 +42,8 @@ $subscriber->safe_psql('postgres', q{
 	CREATE INDEX of_hash_k ON of_hash USING hash (k);
 });
 $subscriber->safe_psql('postgres',
-	"CREATE SUBSCRIPTION sub CONNECTION '" . $publisher->connstr . " dbname=postgres' PUBLICATION pub");
+	"CREATE SUBSCRIPTION sub CONNECTION '" . $publisher->connstr
+	  . " dbname=postgres' PUBLICATION pub");
 $subscriber->wait_for_subscription_sync($publisher, 'sub');
 
 sub rows_of
@@ -62,10 +64,12 @@ sub differences
 	return scalar grep { $_ != 0 } values %count;
 }
 
-is(rows_of($subscriber, 'of_lazyhash'), rows_of($publisher, 'of_lazyhash'), 'the rows to begin with');
+is(rows_of($subscriber, 'of_lazyhash'), rows_of($publisher, 'of_lazyhash'),
+	'the rows to begin with');
 
 foreach my $change (
-	[ 'update of rows with and without a key', "UPDATE %s SET v = v || ' changed' WHERE v LIKE '%%5'" ],
+	[ 'update of rows with and without a key',
+		"UPDATE %s SET v = v || ' changed' WHERE v LIKE '%%5'" ],
 	[ 'keys become NULL', 'UPDATE %s SET k = NULL WHERE k %% 7 = 0' ],
 	[ 'NULL becomes a key', "UPDATE %s SET k = 1000 WHERE k IS NULL AND v LIKE '%%1%%'" ],
 	[ 'one of two equal rows changes', q{UPDATE %1$s SET v = v || ' once' WHERE ctid IN

@@ -1,5 +1,5 @@
-# An index whose metapage bears an on-disk version or features that the library does not know is left
-# alone: whoever touches it is told so, and what to do.  REINDEX and DROP INDEX work.
+# An index whose metapage bears an on-disk version or features that the library does not know is
+# left alone: whoever touches it is told so, and what to do.  REINDEX and DROP INDEX work.
 
 use strict;
 use warnings;
@@ -60,7 +60,8 @@ sub is_refused
 		"SELECT * FROM lazyhash_metapage_info('t_k')")
 	{
 		my ($status, undef, $stderr) = $node->psql('postgres',
-			"\\set VERBOSITY verbose\nSET enable_seqscan = off;\n" . join("\n", map { "$_;" } split /; */, $command),
+			"\\set VERBOSITY verbose\nSET enable_seqscan = off;\n"
+			  . join("\n", map { "$_;" } split /; */, $command),
 			on_error_stop => 1);
 		isnt($status, 0, "$what: $command fails");
 		like($stderr, qr/\Q$message\E/,
@@ -70,7 +71,8 @@ sub is_refused
 
 my $version = patch(VERSION, 999);
 cmp_ok($version, '<', 100, 'the version number was where this test looks for it');
-is_refused('version', 'The index was made by a version of lazyhash that is newer than this library.');
+is_refused('version',
+	'The index was made by a version of lazyhash that is newer than this library.');
 patch(VERSION, $version);
 # the rows were deleted, their entries are still there
 is($node->safe_psql('postgres', "VACUUM t; SELECT lazyhash_check('t_k', true)"), '',
