@@ -53,7 +53,6 @@ typedef enum LazyWalKind
 	LAZY_WAL_SQUEEZE,			/* a page folded into its predecessor */
 	LAZY_WAL_FREE,				/* a block outside all chains made a free page */
 	LAZY_WAL_PHASE,				/* a new phase */
-	LAZY_WAL_CREATE,			/* pages of a new index */
 } LazyWalKind;
 
 #define LAZY_CHANGE_MAX_PAGES	4	/* what generic WAL allows */

@@ -129,7 +129,6 @@ lazy_identify(uint8 info)
 		[LAZY_WAL_SQUEEZE] = "SQUEEZE",
 		[LAZY_WAL_FREE] = "FREE",
 		[LAZY_WAL_PHASE] = "PHASE",
-		[LAZY_WAL_CREATE] = "CREATE",
 	};
 	uint8		kind = (info & ~XLR_INFO_MASK) >> 4;
 
