@@ -19,28 +19,13 @@ lazy_hash_value(Relation index, Datum value)
 }
 
 void
-lazy_corrupted(Relation index, BlockNumber block, const char *detail,...)
+lazy_corrupted_at(Relation index, BlockNumber block, const char *detail)
 {
-	StringInfoData buf;
-	int			needed;
-
-	initStringInfo(&buf);
-	for (;;)
-	{
-		va_list		args;
-
-		va_start(args, detail);
-		needed = appendStringInfoVA(&buf, detail, args);
-		va_end(args);
-		if (needed == 0)
-			break;
-		enlargeStringInfo(&buf, needed);
-	}
 	ereport(ERROR,
 			(errcode(ERRCODE_INDEX_CORRUPTED),
 			 errmsg("index \"%s\" is corrupted at block %u",
 					RelationGetRelationName(index), block),
-			 errdetail_internal("%s", buf.data),
+			 errdetail_internal("%s", detail),
 			 errhint("Please REINDEX it.")));
 }
 

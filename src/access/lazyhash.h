@@ -160,8 +160,10 @@ extern Buffer lazy_page_lock(Relation index, BlockNumber block, int lockmode,
 							 BufferAccessStrategy strategy);
 
 /* Raises ERRCODE_INDEX_CORRUPTED for a block, with a hint at REINDEX. */
-pg_noreturn extern void lazy_corrupted(Relation index, BlockNumber block, const char *detail,...)
-			pg_attribute_printf(3, 4);
+pg_noreturn extern void lazy_corrupted_at(Relation index, BlockNumber block, const char *detail);
+
+#define lazy_corrupted(index, block, ...) \
+	lazy_corrupted_at(index, block, psprintf(__VA_ARGS__))
 
 /* The same for a chain that runs in a circle. */
 pg_noreturn extern void lazy_circle(Relation index, BlockNumber block, uint32 bucket);

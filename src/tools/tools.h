@@ -114,7 +114,10 @@ extern bool lazy_walk_disturbed(LazyWalk *walk);
  * block, unless the bucket was changed by somebody else meanwhile, which then
  * explains it: returns LAZY_WALK_DISTURBED.
  */
-extern LazyWalkResult lazy_walk_problem(LazyWalk *walk, BlockNumber block,
-										const char *detail,...) pg_attribute_printf(3, 4);
+extern LazyWalkResult lazy_walk_problem_at(LazyWalk *walk, BlockNumber block,
+										   const char *detail);
+
+#define lazy_walk_problem(walk, block, ...) \
+	lazy_walk_problem_at(walk, block, psprintf(__VA_ARGS__))
 
 #endif							/* LAZY_TOOLS_TOOLS_H */

@@ -164,27 +164,11 @@ lazy_walk_disturbed(LazyWalk *walk)
 }
 
 LazyWalkResult
-lazy_walk_problem(LazyWalk *walk, BlockNumber block, const char *detail,...)
+lazy_walk_problem_at(LazyWalk *walk, BlockNumber block, const char *detail)
 {
-	StringInfoData buf;
-	int			needed;
-
 	if (lazy_walk_disturbed(walk))
 		return LAZY_WALK_DISTURBED;
-
-	initStringInfo(&buf);
-	for (;;)
-	{
-		va_list		args;
-
-		va_start(args, detail);
-		needed = appendStringInfoVA(&buf, detail, args);
-		va_end(args);
-		if (needed == 0)
-			break;
-		enlargeStringInfo(&buf, needed);
-	}
-	lazy_corrupted(walk->index, block, "%s", buf.data);
+	lazy_corrupted_at(walk->index, block, detail);
 }
 
 LazyWalkResult
