@@ -8,23 +8,12 @@
 use strict;
 use warnings;
 
+use FindBin;
+use lib $FindBin::Bin;
+use LazyFile;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-
-use constant {
-	BLOCK => 8192,
-	NONE => 0xFFFFFFFF,
-	CAPACITY => int((8192 - 40 - 24) / 10),
-
-	META => 0x01,
-	PRIMARY => 0x02,
-	OVERFLOW => 0x04,
-	FREE => 0x08,
-	RESERVED => 0x10,
-	BEING_SPLIT => 0x100,
-	BEING_POPULATED => 0x200,
-};
 
 # ---- an index in memory: a list of blocks ----
 

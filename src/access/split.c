@@ -381,7 +381,7 @@ lock_split(Relation index, uint32 bucket, uint32 source, Split *split)
 		return false;
 	}
 
-	split->target = lazy_special(page)->stamp;
+	split->target = lazy_split_target(lazy_special(page)->stamp);
 	split->mask = lazy_highmask(split->target);
 	if (lazy_special(page)->split_next == InvalidBlockNumber)
 		lazy_corrupted(index, BufferGetBlockNumber(split->source_buf),
