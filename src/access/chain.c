@@ -48,6 +48,15 @@ lazy_wrong_tid(Relation index, BlockNumber block, Page page, int position)
 				   ItemPointerGetOffsetNumberNoCheck(&tid));
 }
 
+void
+lazy_refuse_row(Relation index, const ItemPointerData *tid)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("lazyhash index \"%s\" cannot hold row offset number %u",
+					RelationGetRelationName(index), tid->ip_posid)));
+}
+
 /* ---- reading ---- */
 
 void
@@ -63,22 +72,26 @@ lazy_require_block_slowly(Relation index, BlockNumber block)
 }
 
 void
-lazy_hint_reindex(void *index)
+lazy_hint_reindex(void *arg)
 {
-	if (geterrcode() == ERRCODE_DATA_CORRUPTED)
-		errhint("Please REINDEX index \"%s\".", RelationGetRelationName((Relation) index));
+	const LazyHint *hint = arg;
+
+	if (geterrcode() == hint->sqlerrcode)
+		errhint("Please REINDEX index \"%s\".", RelationGetRelationName(hint->index));
 }
 
 Buffer
 lazy_read(Relation index, BlockNumber block, BufferAccessStrategy strategy)
 {
-	ErrorContextCallback context = {error_context_stack, lazy_hint_reindex, index};
+	LazyHint	hint = {index, ERRCODE_DATA_CORRUPTED};
+	ErrorContextCallback context = {error_context_stack, lazy_hint_reindex, &hint};
 	Buffer		buffer;
 
 	lazy_require_block(index, block);
 	error_context_stack = &context;
 	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 	error_context_stack = context.previous;
+	lazy_prefetch(BufferGetPage(buffer));
 	return buffer;
 }
 

@@ -192,10 +192,27 @@ emit_entries(LazyOps *ops, LazyOpcode opcode, const LazyEntry *entries, int n)
 	}
 }
 
+/* What nearly every program consists of, hence without the table of shapes. */
+#define APPEND_ONE_SIZE		(1 + (int) sizeof(LazyEntry))
+
+static void
+emit_append_one(LazyOps *ops, const LazyEntry *from)
+{
+	char	   *to = reserve(ops, APPEND_ONE_SIZE);
+	LazyEntry	entry;
+
+	lazy_entries_copy(&entry, from, 1);
+	*to = (char) LAZY_OP_APPEND_ONE;
+	memcpy(to + 1, &entry, sizeof(LazyEntry));
+}
+
 void
 lazy_op_append(LazyOps *ops, const LazyEntry *entries, int n)
 {
-	emit_entries(ops, n == 1 ? LAZY_OP_APPEND_ONE : LAZY_OP_APPEND, entries, n);
+	if (n == 1)
+		emit_append_one(ops, entries);
+	else
+		emit_entries(ops, LAZY_OP_APPEND, entries, n);
 }
 
 void
@@ -369,18 +386,41 @@ decode(const char **p, const char *end, DecodedOp *op)
  */
 #define ENTRIES_AT_A_TIME	32
 
+/* Why n entries cannot be added to the page, or NULL. */
+static inline const char *
+append_problem(Page page, int n)
+{
+	if (!(lazy_special(page)->flags & (LAZY_KIND_PRIMARY | LAZY_KIND_OVERFLOW)))
+		return "entries for a page that belongs to no bucket";
+	if (n > lazy_page_room(page))
+		return "more entries than the page has room for";
+	return NULL;
+}
+
+static const char *
+apply_append_one(Page page, const char *item)
+{
+	const char *problem = append_problem(page, 1);
+	LazyEntry	entry;
+
+	if (unlikely(problem != NULL))
+		return problem;
+	memcpy(&entry, item, sizeof(LazyEntry));
+	lazy_page_append(page, &entry, 1);
+	return NULL;
+}
+
 static const char *
 apply_append(Page page, const DecodedOp *op)
 {
 	bool		sorted = (op->opcode == LAZY_OP_APPEND_SORTED);
+	const char *problem = append_problem(page, op->n);
 	LazyEntry	entries[ENTRIES_AT_A_TIME];
 	LazyEntry	last;
 	bool		has_last = false;
 
-	if (!(lazy_special(page)->flags & (LAZY_KIND_PRIMARY | LAZY_KIND_OVERFLOW)))
-		return "entries for a page that belongs to no bucket";
-	if (op->n > lazy_page_room(page))
-		return "more entries than the page has room for";
+	if (problem != NULL)
+		return problem;
 	if (sorted)
 	{
 		int			count = lazy_page_count(page);
@@ -488,6 +528,7 @@ apply_bucket_op(Page page, const DecodedOp *op)
 		case LAZY_OP_INIT:
 			return apply_init(page, op);
 		case LAZY_OP_APPEND_ONE:
+			return apply_append_one(page, op->items);
 		case LAZY_OP_APPEND:
 		case LAZY_OP_APPEND_SORTED:
 			return apply_append(page, op);
@@ -606,8 +647,8 @@ is_meta_op(LazyOpcode opcode)
  * makes the page anew.  Each operation leaves a page of its own kind in good
  * order, so the ones after need only be for that kind.
  */
-const char *
-lazy_ops_apply(Page page, const char *data, Size len)
+static const char *
+apply_program(Page page, const char *data, Size len)
 {
 	const char *p = data;
 	const char *end = data + len;
@@ -638,6 +679,20 @@ lazy_ops_apply(Page page, const char *data, Size len)
 			return problem;
 	}
 	return NULL;
+}
+
+/* The program that most are, one append, needs no decoding. */
+const char *
+lazy_ops_apply(Page page, const char *data, Size len)
+{
+	const char *problem;
+
+	if (len != APPEND_ONE_SIZE || (uint8) data[0] != LAZY_OP_APPEND_ONE)
+		return apply_program(page, data, len);
+	problem = lazy_page_problem(page);
+	if (likely(problem == NULL))
+		problem = apply_append_one(page, data + 1);
+	return problem;
 }
 
 /* ---- describing ---- */

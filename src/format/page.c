@@ -83,6 +83,8 @@ lazy_page_problem(Page page)
 		return "sorted prefix is longer than the page's entries";
 	if (special->posted > LAZY_POSTED_LIMIT || special->posted < -LAZY_POSTED_LIMIT)
 		return "number of posted entries is out of range";
+	if (likely(special->flags == LAZY_KIND_PRIMARY))
+		return NULL;
 	if ((problem = lazy_flags_problem(special->flags)) != NULL)
 		return problem;
 	if ((special->flags & (LAZY_KIND_FREE | LAZY_KIND_RESERVED)) && lazy_page_count(page) > 0)
