@@ -1,8 +1,8 @@
-# Inserts, updates, deletes, lookups, VACUUM in parallel, VACUUM FULL, CREATE INDEX CONCURRENTLY and REINDEX
-# CONCURRENTLY at the same time, with commits, rollbacks and savepoints, on a table with indexes of different
-# parameters.  Afterwards each key is found in each index as reading the table finds it, the checker finds
-# nothing to complain of, the same on a standby that has verified every page that it replayed, and again
-# after that standby's promotion.  All of it in both WAL modes.
+# Inserts, updates, deletes, lookups, VACUUM in parallel, VACUUM FULL, CREATE INDEX CONCURRENTLY and
+# REINDEX CONCURRENTLY at the same time, with commits, rollbacks and savepoints, on a table with
+# indexes of different parameters.  Afterwards each key is found in each index as reading the table
+# finds it, the checker finds nothing to complain of, the same on a standby that has verified every
+# page that it replayed, and again after that standby's promotion.  All of it in both WAL modes.
 
 use strict;
 use warnings;
@@ -16,8 +16,8 @@ use Test::More;
 
 my $keys = 3000;
 
-# Each index has a column to itself, so that the planner has no choice: column, its key, parameters, and
-# the keys to ask for besides those that are there.
+# Each index has a column to itself, so that the planner has no choice: column, its key, parameters,
+# and the keys to ask for besides those that are there.
 my @index = (
 	[ k1 => 'batch = 1, fillfactor = 10' ],
 	[ k64 => 'batch = 64, fillfactor = 75' ],
@@ -33,7 +33,8 @@ my %predicate = (part => 'payload % 2 = 0');
 sub make_table
 {
 	my ($node) = @_;
-	my $sql = 'CREATE TABLE s (id bigserial, k1 int, k64 int, kmax int, low int, word text, part int,'
+	my $sql =
+	  'CREATE TABLE s (id bigserial, k1 int, k64 int, kmax int, low int, word text, part int,'
 	  . " payload int DEFAULT 0, filler text DEFAULT repeat('x', 40)) WITH (fillfactor = 70);\n";
 
 	foreach my $index (@index)
@@ -118,8 +119,27 @@ my $select = <<SQL;
 \\set key random(-10, $keys + 10)
 SELECT 1 / (count(*) = count(*) FILTER (WHERE k1 + 0 = :key))::int FROM s WHERE k1 = :key;
 SELECT 1 / (count(*) = count(*) FILTER (WHERE kmax + 0 = :key))::int FROM s WHERE kmax = :key;
-SELECT 1 / (count(*) = count(*) FILTER (WHERE word || '' = 'key ' || :key))::int FROM s WHERE word = 'key ' || :key;
-SELECT 1 / (count(*) = count(*) FILTER (WHERE low + 0 = :key % 10))::int FROM s WHERE low = :key % 10;
+SELECT 1 / (count(*) = count(*) FILTER (WHERE word || '' = 'key ' || :key))::int
+FROM s WHERE word = 'key ' || :key;
+SELECT 1 / (count(*) = count(*) FILTER (WHERE low + 0 = :key % 10))::int
+FROM s WHERE low = :key % 10;
+SQL
+
+# On a standby nothing makes REINDEX CONCURRENTLY wait for a query that has looked the old index up
+# in the catalog and is about to open it, whatever its access method.
+my ($set_key, $queries) = split /\n/, $select, 2;
+$queries =~ s/^SELECT/PERFORM/mg;
+my $select_on_standby = <<SQL;
+$set_key
+DO \$\$
+BEGIN
+$queries
+EXCEPTION WHEN internal_error THEN
+	IF sqlerrm NOT LIKE 'could not open relation with OID %' THEN
+		RAISE;
+	END IF;
+END
+\$\$;
 SQL
 
 # slowly too, so that buckets are split while it is on its way
@@ -183,7 +203,7 @@ foreach my $mode ('generic', 'custom')
 		],
 		[ $primary, 'vacuum', 1, $seconds, [ [ vacuum => 1, $vacuum ] ] ],
 		[ $primary, 'concurrently', 1, $seconds, [ [ ddl => 1, $concurrently ] ] ],
-		[ $standby, 'standby', 1, $seconds, [ [ select => 1, $select ] ] ]);
+		[ $standby, 'standby', 1, $seconds, [ [ select => 1, $select_on_standby ] ] ]);
 	note("$mode: $sum transactions");
 
 	same_as_table($primary, 'after the load');
@@ -194,7 +214,8 @@ foreach my $mode ('generic', 'custom')
 
 	$primary->stop('immediate');
 	$standby->promote;
-	$standby->safe_psql('postgres', 'SELECT add(100, 5000); DELETE FROM s WHERE k64 % 5 = 0; VACUUM s');
+	$standby->safe_psql('postgres',
+		'SELECT add(100, 5000); DELETE FROM s WHERE k64 % 5 = 0; VACUUM s');
 	same_as_table($standby, 'after promotion');
 	indexes_in_order($standby, 'after promotion');
 	no_crash($primary);
