@@ -227,7 +227,7 @@ write_rows()
 }
 
 # transactions_a_second CONTESTANT DATABASE CLIENTS ARGUMENT...: runs pgbench; prints its rate, the
-# time for connecting left out.
+# time for connecting left out.  All that pgbench has said is in $workdir/pgbench.out then.
 transactions_a_second()
 {
 	local contestant=$1 database=$2 clients=$3 threads=$3 output
@@ -240,7 +240,8 @@ transactions_a_second()
 	case $output in
 		*[Aa]borted*) printf '%s\n' "$output" >&2; fail "pgbench: a client was aborted" ;;
 	esac
-	printf '%s\n' "$output" | sed -n 's/^tps = \([0-9.]*\) (without.*/\1/p'
+	printf '%s\n' "$output" >"$workdir/pgbench.out"
+	sed -n 's/^tps = \([0-9.]*\) (without.*/\1/p' "$workdir/pgbench.out"
 }
 
 # wal_position: where the log ends.  wal_since POSITION: bytes of the records since then, with and

@@ -20,7 +20,7 @@ set -euo pipefail
 # shellcheck source=bench/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-all_parts="insert single lookup instructions pages replay build stall churn batch"
+all_parts="insert single lookup instructions pages replay build stall churn batch triggers ledger"
 quick=
 output_dir=
 parts=()
@@ -70,7 +70,7 @@ run_part()
 }
 
 read_arguments "$@"
-need_packages gnuplot-nox valgrind
+need_packages gnuplot-nox valgrind python3
 make_workdir
 private_server
 build_and_install

@@ -1,17 +1,19 @@
 # shellcheck shell=bash disable=SC2154
 # updates and delete/insert churn with autovacuum at work: throughput, and size over time
 #
-# Two clients, one transaction after the other, for some minutes.  "update": a row, found by its
-# primary key (btree, for all contestants), gets a new random value in the indexed column, so that
-# no update is HOT.  "churn": the oldest row is deleted, found through the contestant's index, and a
-# new one inserted. The number of rows stays the same all the time; what the index grows by is
-# bloat.
+# Two clients, one transaction after the other, for some minutes in all.  "update": a row, found by
+# its primary key (btree, for all contestants), gets a new random value in the indexed column, so
+# that no update is HOT.  "churn": the oldest row is deleted, found through the contestant's index,
+# and a new one inserted.  The number of rows stays the same all the time; what the index grows by
+# is bloat.  Size and transactions a second are recorded at ten times, so that a level that sinks
+# shows.
 
 part_churn()
 {
-	take_turns 3 3 lazyhash lazyhash:generic hash btree
-	rows=$(size 1000000 200000)
-	seconds=$(size 120 15)
+	take_turns 2 1 lazyhash lazyhash:generic hash btree
+	rows=$(size 500000 200000)
+	# a tenth of it must be whole seconds
+	seconds=$(size 50 20)
 	clients=2
 	bench_server churn "autovacuum = on" "autovacuum_naptime = 5s" \
 		"autovacuum_vacuum_scale_factor = 0.1" "autovacuum_vacuum_insert_scale_factor = 0.1" \
@@ -70,10 +72,24 @@ run_workload()
 	sample_size "$contestant" "$2" &
 	sampler=$!
 	rate=$(transactions_a_second "$contestant" bench "$clients" -T "$seconds" -D n=0 \
-		-f "$workdir/$2.sql")
+		--progress="$((seconds / 10))" -f "$workdir/$2.sql")
 	wait "$sampler"
 	record "$contestant" "$2" "transactions/s" "$rate"
+	record_level "$contestant" "$2"
 	verify_churn "$contestant" "$2"
+}
+
+# Transactions a second in each tenth of the time, as pgbench has reported them on its way.  When a
+# transaction takes long at the end, there is no last report.
+record_level()
+{
+	local rate reports=0
+
+	while read -r rate; do
+		reports=$((reports + 1))
+		record "$1" "$((seconds * reports / 10))" "transactions/s ($2)" "$rate"
+	done < <(sed -n 's/^progress: .* s, \([0-9.]*\) tps.*/\1/p' "$workdir/pgbench.out")
+	[ "$reports" -ge 9 ] || fail "pgbench has reported its progress only $reports times"
 }
 
 # The size of the index while a workload runs, at ten times.
@@ -112,5 +128,8 @@ report_churn()
 		table "MB ($workload)" "Size of the index in MB after so many seconds of $workload"
 		lines "MB ($workload)" "Size of the index during $workload" "seconds"
 		only="^$seconds\$" ratios "MB ($workload)" "Size during $workload" hash btree
+		table "transactions/s ($workload)" \
+			"Transactions a second in the tenth that ended after so many seconds of $workload"
+		lines "transactions/s ($workload)" "Transactions a second during $workload" "seconds"
 	done
 }

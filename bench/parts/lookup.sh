@@ -8,7 +8,7 @@
 
 part_lookup()
 {
-	take_turns 5 3 lazyhash hash btree heap
+	take_turns 5 3 lazyhash lazyhash:generic hash btree heap
 	rows=$(size 3000000 600000)
 	lookups=$(size 500000 100000)
 	each=$((lookups / 10))

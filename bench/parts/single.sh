@@ -9,7 +9,7 @@ part_single()
 {
 	take_turns 5 3 lazyhash lazyhash:generic lazyhash:batch=1 hash btree heap
 	preload=$(size 2000000 500000)
-	seconds=$(size 10 3)
+	seconds=$(size 6 3)
 	bench_server single "max_connections = 200"
 	describe "Single-row inserts, one a transaction" \
 		"$preload random int8 preloaded row by row;" \

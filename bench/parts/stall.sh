@@ -7,7 +7,7 @@
 
 part_stall()
 {
-	take_turns 5 3 lazyhash lazyhash:generic hash btree heap
+	take_turns 4 3 lazyhash lazyhash:generic hash btree heap
 	rows=$(size 5000000 500000)
 	bench_server stall
 	describe "Stalls" "$rows single-row inserts into an index that is empty at first; microseconds."
