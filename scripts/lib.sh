@@ -14,9 +14,10 @@
 #     stop_server main
 #
 # From the environment:
-#     PG_CONFIG   the pg_config of the server to use; default: that of PG_MAJOR in Debian's place,
-#                 else the one in PATH
-#     PG_MAJOR    the major version to look for, and to install when nothing is there; default 15
+#     PG_CONFIG   the pg_config of the server to use; default: that of the newest one in Debian's
+#                 place, else the one in PATH
+#     PG_MAJOR    the only major version to look for, and to install when it is not there; default:
+#                 any that lazyhash supports, and if there is none, the newest that apt offers
 #     TEST_USER   the account that servers run as when the script runs as root, which the server
 #                 itself refuses; default postgres, else nobody
 #     TEST_PORT   the port from which free ones are searched upwards; default 55432
@@ -26,8 +27,10 @@
 # Everything is removed, and every server stopped, when the script ends, in whatever way.
 
 project_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+supported_majors=(15 16 17 18 19)
 workdir=
 running_job=
+lists_are_new=
 
 # say TEXT...: a line on standard error, for progress and complaints.
 say()
@@ -51,11 +54,13 @@ need_packages()
 {
 	local missing=("$@") have
 
-	PG_MAJOR=${PG_MAJOR:-15}
 	[ -n "${PG_CONFIG:-}" ] || PG_CONFIG=$(default_pg_config)
+	[ -z "$PG_CONFIG" ] || command -v "$PG_CONFIG" >/dev/null ||
+		fail "no such program: $PG_CONFIG"
 	for have in "${!missing[@]}"; do
 		! package_is_installed "${missing[have]}" || unset "missing[have]"
 	done
+	[ -n "$PG_CONFIG" ] || choose_major
 	while read -r have; do missing+=("$have"); done < <(missing_packages)
 	if [ ${#missing[@]} -gt 0 ]; then
 		install_packages "${missing[@]}"
@@ -68,16 +73,82 @@ need_packages()
 	choose_user
 }
 
-# Prints the pg_config to use when the environment names none; nothing when there is none.
+# Prints the major versions to look for, the newest first.
+majors()
+{
+	if [ -n "${PG_MAJOR:-}" ]; then
+		echo "$PG_MAJOR"
+	else
+		printf '%s\n' "${supported_majors[@]}" | sort -rn
+	fi
+}
+
+# Prints the major version of the server that a pg_config belongs to.
+major_of()
+{
+	"$1" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/'
+}
+
+# Prints the pg_config to use when the environment names none; nothing when there is none.  A server
+# that has its headers comes first: nothing needs to be installed for it.
 default_pg_config()
 {
-	local debian=/usr/lib/postgresql/$PG_MAJOR/bin/pg_config
+	local candidates=() candidate major
 
-	if [ -x "$debian" ]; then
-		echo "$debian"
-	elif command -v pg_config >/dev/null && [ -x "$(pg_config --bindir)/postgres" ]; then
-		command -v pg_config
-	fi
+	for major in $(majors); do
+		candidates+=("/usr/lib/postgresql/$major/bin/pg_config")
+	done
+	candidate=$(command -v pg_config) && major=$(major_of "$candidate" 2>/dev/null) &&
+		majors | grep -qx "$major" && candidates+=("$candidate")
+	for candidate in "${candidates[@]}"; do
+		if has_server_program "$candidate" && has_headers "$candidate"; then
+			echo "$candidate"
+			return
+		fi
+	done
+	for candidate in "${candidates[@]}"; do
+		if has_server_program "$candidate"; then
+			echo "$candidate"
+			return
+		fi
+	done
+}
+
+# Whether there is this pg_config, with a server.
+has_server_program()
+{
+	[ -x "$1" ] && [ -x "$("$1" --bindir)/postgres" ]
+}
+
+# Whether extensions can be built with this pg_config.
+has_headers()
+{
+	[ -e "$("$1" --pgxs)" ] && [ -e "$("$1" --includedir-server)/postgres.h" ]
+}
+
+# Sets PG_MAJOR, unless it is set, to the newest version that apt offers.
+choose_major()
+{
+	local major
+
+	[ -z "${PG_MAJOR:-}" ] || return 0
+	[ "$(id -u)" -ne 0 ] || update_package_lists
+	for major in $(majors); do
+		if apt_offers "postgresql-$major" && apt_offers "postgresql-server-dev-$major"; then
+			PG_MAJOR=$major
+			return
+		fi
+	done
+	PG_MAJOR=${supported_majors[0]}
+}
+
+# Whether apt knows a version of the package that can be installed.
+apt_offers()
+{
+	local candidate
+
+	candidate=$(LC_ALL=C apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: *//p')
+	[ -n "$candidate" ] && [ "$candidate" != "(none)" ]
 }
 
 package_is_installed()
@@ -100,10 +171,17 @@ missing_packages()
 		printf 'postgresql-%s\npostgresql-server-dev-%s\n' "$PG_MAJOR" "$PG_MAJOR"
 		return
 	fi
-	[ -x "$PG_CONFIG" ] || command -v "$PG_CONFIG" >/dev/null || fail "no such program: $PG_CONFIG"
-	[ -x "$("$PG_CONFIG" --bindir)/postgres" ] || echo "postgresql-$PG_MAJOR"
-	[ -e "$("$PG_CONFIG" --pgxs)" ] && [ -e "$("$PG_CONFIG" --includedir-server)/postgres.h" ] ||
-		echo "postgresql-server-dev-$PG_MAJOR"
+	[ -x "$("$PG_CONFIG" --bindir)/postgres" ] || echo "postgresql-$(major_of "$PG_CONFIG")"
+	has_headers "$PG_CONFIG" || echo "postgresql-server-dev-$(major_of "$PG_CONFIG")"
+}
+
+# Brings apt's lists up to date, once, if there is an apt.  Says nothing when that fails: what then
+# cannot be installed will be complained about.
+update_package_lists()
+{
+	[ -z "$lists_are_new" ] && command -v apt-get >/dev/null || return 0
+	apt-get -q update >/dev/null 2>&1 </dev/null || true
+	lists_are_new=yes
 }
 
 install_packages()
@@ -116,9 +194,10 @@ install_packages()
 		exit 1
 	fi
 	say "installing $*"
+	update_package_lists
 	log=$(mktemp)
-	if ! { apt-get -q update && DEBIAN_FRONTEND=noninteractive \
-		apt-get -q install -y --no-install-recommends "$@"; } >"$log" 2>&1 </dev/null; then
+	if ! DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "$@" \
+		>"$log" 2>&1 </dev/null; then
 		cat "$log" >&2
 		rm -f "$log"
 		fail "apt could not install $*"
@@ -273,8 +352,8 @@ private_server()
 	link_path "$root" "$("$PG_CONFIG" --includedir)"
 	link_path "$root" "$("$PG_CONFIG" --includedir-server)"
 	# the client library, when the installation has its own: the copy must not depend on the
-	# directory that it was built for
-	for library in "$libdir"/libpq.so*; do
+	# directory that it was built for; and the static ones that the unit tests are linked with
+	for library in "$libdir"/libpq.so* "$libdir"/libpgcommon.a "$libdir"/libpgport.a; do
 		case $pkglibdir in "$libdir"/*) cp -a "$library" "$root$libdir/" ;; esac
 	done
 
@@ -283,7 +362,7 @@ private_server()
 	[ "$("$PG_CONFIG" --pkglibdir)" = "$root$pkglibdir" ] ||
 		fail "this server cannot be moved: its pg_config insists on $("$PG_CONFIG" --pkglibdir)"
 	pgxs_dir=$(cd "$(dirname "$("$PG_CONFIG" --pgxs)")/../.." && pwd)
-	pg_major=$("$PG_CONFIG" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
+	pg_major=$(major_of "$PG_CONFIG")
 	[ -z "$test_user" ] || chown -R "$test_user" "$root"
 	export PG_CONFIG PATH="$bindir:$PATH"
 	[ ! -e "$root$libdir/libpq.so" ] ||
@@ -337,13 +416,13 @@ build_and_install()
 	clang=$(make_variable CLANG)
 	[ -n "$clang" ] && command -v "$clang" >/dev/null || make_arguments+=(with_llvm=no)
 	run_limited 900 make -C "$source_dir" -j2 "${make_arguments[@]}" \
-		>"$workdir/build.log" 2>&1 || status=$?
+		>"$workdir/build.out" 2>&1 || status=$?
 	if [ "$status" -eq 0 ]; then
 		run_limited 300 make -C "$source_dir" "${make_arguments[@]}" install \
-			>>"$workdir/build.log" 2>&1 || status=$?
+			>>"$workdir/build.out" 2>&1 || status=$?
 	fi
 	if [ "$status" -ne 0 ]; then
-		cat "$workdir/build.log" >&2
+		cat "$workdir/build.out" >&2
 		fail "the build failed"
 	fi
 }

@@ -25,7 +25,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-all_versions=(15 16 17 18 19 upgrade)
+all_versions=("${supported_majors[@]}" upgrade)
 declare -A suite_of=(
 	[15]=bookworm [16]=none [17]=trixie [18]=sid [19]=sid [upgrade]=sid
 )

@@ -15,112 +15,26 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# ---- an index in memory: a list of blocks ----
+# ---- an index in memory, of class LazyFile ----
 
-# name => [ offset, format ], of the special area and of the metapage
-my %field = (
-	bucket => [ 0, 'L' ],
-	next => [ 4, 'L' ],
-	tail => [ 8, 'L' ],
-	stamp => [ 12, 'L' ],
-	version => [ 16, 'L' ],
-	posted => [ 24, 'l' ],
-	split_next => [ 28, 'L' ],
-	nsorted => [ 32, 'S' ],
-	flags => [ 36, 'S' ],
-	page_id => [ 38, 'S' ],);
-my %meta_field = (
-	magic => [ 24, 'L' ],
-	version => [ 28, 'L' ],
-	features => [ 32, 'L' ],
-	ntuples => [ 40, 'q' ],
-	maxbucket => [ 48, 'L' ],
-	highmask => [ 52, 'L' ],
-	lowmask => [ 56, 'L' ],
-	nphases => [ 60, 'L' ],
-	phase_start => [ 64, 'L64' ],);
-
-sub get_at
+# The same entry for another row.
+sub entry_for
 {
-	my ($pages, $block, $offset, $format) = @_;
-	return unpack($format, substr($pages->[$block], $offset));
+	my ($entry, $block, $offset) = @_;
+	return { %$entry, block => $block, offset => $offset };
 }
-
-sub set_at
-{
-	my ($pages, $block, $offset, $format, $value) = @_;
-	my $bytes = pack($format, $value);
-	substr($pages->[$block], $offset, length($bytes)) = $bytes;
-	return;
-}
-
-sub get
-{
-	my ($pages, $block, $name) = @_;
-	return get_at($pages, $block, BLOCK - 40 + $field{$name}[0], $field{$name}[1]);
-}
-
-sub set
-{
-	my ($pages, $block, $name, $value) = @_;
-	return set_at($pages, $block, BLOCK - 40 + $field{$name}[0], $field{$name}[1], $value);
-}
-
-sub meta_get
-{
-	my ($pages, $name) = @_;
-	return get_at($pages, 0, @{ $meta_field{$name} });
-}
-
-sub meta_set
-{
-	my ($pages, $name, $value) = @_;
-	return set_at($pages, 0, @{ $meta_field{$name} }, $value);
-}
-
-sub count
-{
-	my ($pages, $block) = @_;
-	return (get_at($pages, $block, 12, 'S') - 24) / 10;
-}
-
-sub set_count
-{
-	my ($pages, $block, $count) = @_;
-	return set_at($pages, $block, 12, 'S', 24 + 10 * $count);
-}
-
-# An entry as its bytes.
-sub entry
-{
-	my ($pages, $block, $position) = @_;
-	return substr($pages->[$block], 24 + 10 * $position, 10);
-}
-
-sub set_entry
-{
-	my ($pages, $block, $position, $entry) = @_;
-	substr($pages->[$block], 24 + 10 * $position, 10) = $entry;
-	return;
-}
-
-sub hash_of { return unpack('L', $_[0]); }
-
-# The same entry with another hash, or another table block and offset.
-sub with_hash { return pack('L', $_[1]) . substr($_[0], 4); }
-sub with_tid { return substr($_[0], 0, 4) . pack('SSS', 0, $_[1], $_[2]); }
 
 # Adds an entry to the tail; the ledger knows of it.
 sub append
 {
 	my ($pages, $block, $entry) = @_;
-	my $n = count($pages, $block);
+	my $n = $pages->count($block);
 
 	die "page is full" if $n >= CAPACITY;
-	set_entry($pages, $block, $n, $entry);
-	set_count($pages, $block, $n + 1);
-	set($pages, $block, 'posted', get($pages, $block, 'posted') + 1);
-	meta_set($pages, 'ntuples', meta_get($pages, 'ntuples') + 1);
+	$pages->set_entry($block, $n, $entry);
+	$pages->set_count($block, $n + 1);
+	$pages->set($block, 'posted', $pages->get($block, 'posted') + 1);
+	$pages->set(0, 'ntuples', $pages->meta('ntuples') + 1);
 	return;
 }
 
@@ -128,29 +42,13 @@ sub append
 sub remove_last
 {
 	my ($pages, $block) = @_;
-	my $n = count($pages, $block) - 1;
+	my $n = $pages->count($block) - 1;
 
-	set_count($pages, $block, $n);
-	set($pages, $block, 'nsorted', $n) if get($pages, $block, 'nsorted') > $n;
-	set($pages, $block, 'posted', get($pages, $block, 'posted') - 1);
-	meta_set($pages, 'ntuples', meta_get($pages, 'ntuples') - 1);
+	$pages->set_count($block, $n);
+	$pages->set($block, 'nsorted', $n) if $pages->get($block, 'nsorted') > $n;
+	$pages->set($block, 'posted', $pages->get($block, 'posted') - 1);
+	$pages->set(0, 'ntuples', $pages->meta('ntuples') - 1);
 	return;
-}
-
-sub bucket_of
-{
-	my ($pages, $hash) = @_;
-	my $bucket = $hash & meta_get($pages, 'highmask');
-
-	return $bucket <= meta_get($pages, 'maxbucket')
-	  ? $bucket
-	  : $bucket & meta_get($pages, 'lowmask');
-}
-
-sub kind
-{
-	my ($pages, $block) = @_;
-	return get($pages, $block, 'flags') & 0x1F;
 }
 
 # The first block of which all this is true.
@@ -158,7 +56,7 @@ sub find
 {
 	my ($pages, $what, $wanted) = @_;
 
-	foreach my $block (1 .. $#$pages)
+	foreach my $block (1 .. $pages->nblocks - 1)
 	{
 		return $block if $wanted->($block);
 	}
@@ -169,7 +67,7 @@ sub primary_of
 {
 	my ($pages, $bucket) = @_;
 	return find($pages, "bucket $bucket",
-		sub { kind($pages, $_[0]) == PRIMARY && get($pages, $_[0], 'bucket') == $bucket });
+		sub { $pages->kind($_[0]) == PRIMARY && $pages->get($_[0], 'bucket') == $bucket });
 }
 
 # Primary page of a bucket with no other page, with entries but not full.
@@ -180,10 +78,10 @@ sub lone_primary
 		$pages,
 		'lone primary page',
 		sub {
-			kind($pages, $_[0]) == PRIMARY
-			  && get($pages, $_[0], 'next') == NONE
-			  && count($pages, $_[0]) > 10
-			  && count($pages, $_[0]) < CAPACITY;
+			$pages->kind($_[0]) == PRIMARY
+			  && $pages->get($_[0], 'next') == NONE
+			  && $pages->count($_[0]) > 10
+			  && $pages->count($_[0]) < CAPACITY;
 		});
 }
 
@@ -193,11 +91,9 @@ sub long_chain
 	my ($pages) = @_;
 	my @longest;
 
-	foreach my $block (grep { kind($pages, $_) == PRIMARY } 1 .. $#$pages)
+	foreach my $block (grep { $pages->kind($_) == PRIMARY } 1 .. $pages->nblocks - 1)
 	{
-		my @chain = ($block);
-		push @chain, get($pages, $chain[-1], 'next')
-		  while get($pages, $chain[-1], 'next') != NONE;
+		my @chain = $pages->chain($block);
 		@longest = @chain if @chain > @longest;
 	}
 	die "the index has no chain of three pages" if @longest < 3;
@@ -207,14 +103,14 @@ sub long_chain
 sub page_of_kind
 {
 	my ($pages, $kind, $what) = @_;
-	return find($pages, $what, sub { kind($pages, $_[0]) == $kind });
+	return find($pages, $what, sub { $pages->kind($_[0]) == $kind });
 }
 
 # The two primary pages of the last split.
 sub last_split
 {
 	my ($pages) = @_;
-	my $target = meta_get($pages, 'maxbucket');
+	my $target = $pages->meta('maxbucket');
 	my $top = 1;
 
 	$top *= 2 while $top * 2 <= $target;
@@ -229,10 +125,10 @@ sub unfinish_split
 	my ($source, $target) = last_split($pages);
 
 	die "the source was split once more"
-	  if get($pages, $source, 'stamp') != get($pages, $target, 'stamp');
-	set($pages, $source, 'flags', get($pages, $source, 'flags') | BEING_SPLIT);
-	set($pages, $source, 'split_next', $source);
-	set($pages, $target, 'flags', get($pages, $target, 'flags') | BEING_POPULATED);
+	  if $pages->get($source, 'stamp') != $pages->get($target, 'stamp');
+	$pages->set($source, 'flags', $pages->get($source, 'flags') | BEING_SPLIT);
+	$pages->set($source, 'split_next', $source);
+	$pages->set($target, 'flags', $pages->get($target, 'flags') | BEING_POPULATED);
 	return ($source, $target);
 }
 
@@ -241,7 +137,7 @@ sub unfinish_move
 {
 	my ($pages) = @_;
 	my ($source, $target) = unfinish_split($pages);
-	my $entry = entry($pages, $target, count($pages, $target) - 1);
+	my $entry = $pages->entry($target, $pages->count($target) - 1);
 
 	remove_last($pages, $target);
 	append($pages, $source, $entry);
@@ -278,13 +174,13 @@ harmless('nothing changed', sub { return; });
 # the ledger
 damage(
 	'count in the metapage too high',
-	sub { meta_set($_[0], 'ntuples', meta_get($_[0], 'ntuples') + 1); return 0; },
+	sub { $_[0]->set(0, 'ntuples', $_[0]->meta('ntuples') + 1); return 0; },
 	qr/counts \d+ entries, but the pages have posted/);
 damage(
 	'page has posted one less',
 	sub {
 		my $block = lone_primary($_[0]);
-		set($_[0], $block, 'posted', get($_[0], $block, 'posted') - 1);
+		$_[0]->set($block, 'posted', $_[0]->get($block, 'posted') - 1);
 		return 0;
 	},
 	qr/counts \d+ entries, but the pages have posted/);
@@ -292,7 +188,7 @@ damage(
 	'free page has posted',
 	sub {
 		my $block = page_of_kind($_[0], FREE, 'free page');
-		set($_[0], $block, 'posted', 3);
+		$_[0]->set($block, 'posted', 3);
 		return $block;
 	},
 	qr/free, but has posted 3 entries/);
@@ -301,40 +197,40 @@ damage(
 damage(
 	'magic number',
 	sub {
-		meta_set($_[0], 'magic', 0x12345678);
+		$_[0]->set(0, 'magic', 0x12345678);
 		return 0;
 	},
 	qr/magic number/);
 damage(
 	'masks',
 	sub {
-		meta_set($_[0], 'highmask', 0xFFFF);
+		$_[0]->set(0, 'highmask', 0xFFFF);
 		return 0;
 	},
 	qr/masks/);
 damage(
 	'bucket that does not exist counted',
 	sub {
-		my $new = meta_get($_[0], 'maxbucket') + 1;
-		meta_set($_[0], 'maxbucket', $new);
+		my $new = $_[0]->meta('maxbucket') + 1;
+		$_[0]->set(0, 'maxbucket', $new);
 		return primary_of($_[0], $new - 128);
 	},
 	qr/has stamp \d+, but took part in the split that made bucket \d+/);
 damage(
 	'phases overlap',
-	sub { set_at($_[0], 0, 64 + 4 * 3, 'L', get_at($_[0], 0, 64 + 4 * 2, 'L')); return 0; },
+	sub { $_[0]->set_phase_start(3, $_[0]->phase_start(2)); return 0; },
 	qr/phase that does not begin behind the one before/);
 damage(
 	'phase beyond the end',
 	sub {
-		set_at($_[0], 0, 64 + 4 * (meta_get($_[0], 'nphases') - 1), 'L', 100_000);
+		$_[0]->set_phase_start($_[0]->meta('nphases') - 1, 100_000);
 		return 0;
 	},
 	qr/phase of bucket \d+ is to end before block 10000\d, but the index has/);
 damage(
 	'file too short',
 	sub {
-		pop @{ $_[0] } while @{ $_[0] } > 40;
+		$_[0]->shorten(40);
 		return 0;
 	},
 	qr/is to end before block \d+, but the index has 40 blocks/);
@@ -344,7 +240,7 @@ damage(
 	'page id',
 	sub {
 		my $b = lone_primary($_[0]);
-		set($_[0], $b, 'page_id', 0xFF80);
+		$_[0]->set($b, 'page_id', 0xFF80);
 		return $b;
 	},
 	qr/mark of a lazyhash page/);
@@ -352,7 +248,7 @@ damage(
 	'two kinds',
 	sub {
 		my $b = lone_primary($_[0]);
-		set($_[0], $b, 'flags', PRIMARY | FREE);
+		$_[0]->set($b, 'flags', PRIMARY | FREE);
 		return $b;
 	},
 	qr/exactly one kind/);
@@ -360,7 +256,7 @@ damage(
 	'unknown flag',
 	sub {
 		my $b = lone_primary($_[0]);
-		set($_[0], $b, 'flags', PRIMARY | 0x8000);
+		$_[0]->set($b, 'flags', PRIMARY | 0x8000);
 		return $b;
 	},
 	qr/flags that are not known/);
@@ -368,7 +264,7 @@ damage(
 	'kind of a primary page',
 	sub {
 		my $b = lone_primary($_[0]);
-		set($_[0], $b, 'flags', OVERFLOW);
+		$_[0]->set($b, 'flags', OVERFLOW);
 		return $b;
 	},
 	qr/primary page of bucket \d+ is to be here, but the page is of kind overflow/);
@@ -376,7 +272,7 @@ damage(
 	'kind of an overflow page',
 	sub {
 		my $b = (long_chain($_[0]))[1];
-		set($_[0], $b, 'flags', PRIMARY);
+		$_[0]->set($b, 'flags', PRIMARY);
 		return $b;
 	},
 	qr/overflow page of bucket \d+ is to be here/);
@@ -384,7 +280,7 @@ damage(
 	'number of a bucket',
 	sub {
 		my $b = lone_primary($_[0]);
-		set($_[0], $b, 'bucket', 77777);
+		$_[0]->set($b, 'bucket', 77777);
 		return $b;
 	},
 	qr/but the page is that of bucket 77777/);
@@ -392,7 +288,7 @@ damage(
 	'bucket of an overflow page',
 	sub {
 		my $b = (long_chain($_[0]))[1];
-		set($_[0], $b, 'bucket', 77777);
+		$_[0]->set($b, 'bucket', 77777);
 		return $b;
 	},
 	qr/but the page is of kind overflow, bucket 77777/);
@@ -400,7 +296,7 @@ damage(
 	'prefix longer than page',
 	sub {
 		my $b = lone_primary($_[0]);
-		set($_[0], $b, 'nsorted', 800);
+		$_[0]->set($b, 'nsorted', 800);
 		return $b;
 	},
 	qr/sorted prefix is longer/);
@@ -408,7 +304,7 @@ damage(
 	'end of entries',
 	sub {
 		my $b = lone_primary($_[0]);
-		set_at($_[0], $b, 12, 'S', 24 + 15);
+		$_[0]->set($b, 'pd_lower', 24 + 15);
 		return $b;
 	},
 	qr/end of the entries/);
@@ -416,7 +312,7 @@ damage(
 	'primary page of zeroes',
 	sub {
 		my $b = lone_primary($_[0]);
-		$_[0][$b] = "\0" x BLOCK;
+		$_[0]->set_page($b, "\0" x BLOCK);
 		return $b;
 	},
 	qr/zeroes/);
@@ -424,7 +320,7 @@ damage(
 	'stamp too large',
 	sub {
 		my $b = lone_primary($_[0]);
-		set($_[0], $b, 'stamp', 100_000);
+		$_[0]->set($b, 'stamp', 100_000);
 		return $b;
 	},
 	qr/stamp 100000, but the highest bucket is/);
@@ -435,10 +331,10 @@ damage(
 	sub {
 		my ($pages) = @_;
 		my $block = find($pages, 'sorted page',
-			sub { kind($pages, $_[0]) == PRIMARY && get($pages, $_[0], 'nsorted') > 5 });
-		my $entry = entry($pages, $block, 2);
-		set_entry($pages, $block, 2, entry($pages, $block, 3));
-		set_entry($pages, $block, 3, $entry);
+			sub { $pages->kind($_[0]) == PRIMARY && $pages->get($_[0], 'nsorted') > 5 });
+		my $entry = $pages->entry($block, 2);
+		$pages->set_entry($block, 2, $pages->entry($block, 3));
+		$pages->set_entry($block, 3, $entry);
 		return $block;
 	},
 	qr/Entry 3 .* does not sort after the entry before it/);
@@ -448,8 +344,8 @@ damage(
 		my ($pages) = @_;
 		my $to = lone_primary($pages);
 		my $from = find($pages, 'other bucket',
-			sub { $_[0] > $to && kind($pages, $_[0]) == PRIMARY && count($pages, $_[0]) > 0 });
-		my $entry = entry($pages, $from, count($pages, $from) - 1);
+			sub { $_[0] > $to && $pages->kind($_[0]) == PRIMARY && $pages->count($_[0]) > 0 });
+		my $entry = $pages->entry($from, $pages->count($from) - 1);
 		remove_last($pages, $from);
 		append($pages, $to, $entry);
 		return $to;
@@ -459,7 +355,7 @@ damage(
 	'entry twice on a page',
 	sub {
 		my $block = lone_primary($_[0]);
-		append($_[0], $block, entry($_[0], $block, 0));
+		append($_[0], $block, $_[0]->entry($block, 0));
 		return $block;
 	},
 	qr/is there twice/);
@@ -468,7 +364,7 @@ damage(
 	sub {
 		my ($pages) = @_;
 		my @chain = long_chain($pages);
-		append($pages, $chain[-1], entry($pages, $chain[0], 0));
+		append($pages, $chain[-1], $pages->entry($chain[0], 0));
 		return $chain[-1];
 	},
 	qr/is there twice/);
@@ -476,7 +372,7 @@ damage(
 	'row offset 0',
 	sub {
 		my $block = lone_primary($_[0]);
-		append($_[0], $block, with_tid(entry($_[0], $block, 0), 0, 0));
+		append($_[0], $block, entry_for($_[0]->entry($block, 0), 0, 0));
 		return $block;
 	},
 	qr/points to row \(0,0\), which cannot be/);
@@ -484,7 +380,7 @@ damage(
 	'row offset too large',
 	sub {
 		my $block = lone_primary($_[0]);
-		append($_[0], $block, with_tid(entry($_[0], $block, 0), 0, 2000));
+		append($_[0], $block, entry_for($_[0]->entry($block, 0), 0, 2000));
 		return $block;
 	},
 	qr/points to row \(0,2000\), which cannot be/);
@@ -492,7 +388,7 @@ damage(
 	'row beyond the end of the table',
 	sub {
 		my $block = lone_primary($_[0]);
-		append($_[0], $block, with_tid(entry($_[0], $block, 0), 60000, 1));
+		append($_[0], $block, entry_for($_[0]->entry($block, 0), 60000, 1));
 		return $block;
 	},
 	qr/points to row \(60000,1\), which cannot be/);
@@ -502,7 +398,7 @@ damage(
 	'tail of a chain',
 	sub {
 		my @chain = long_chain($_[0]);
-		set($_[0], $chain[0], 'tail', $chain[1]);
+		$_[0]->set($chain[0], 'tail', $chain[1]);
 		return $chain[0];
 	},
 	qr/ends at block \d+, but its tail link leads to block \d+/);
@@ -510,7 +406,7 @@ damage(
 	'tail of a lone primary page',
 	sub {
 		my $block = lone_primary($_[0]);
-		set($_[0], $block, 'tail', (long_chain($_[0]))[1]);
+		$_[0]->set($block, 'tail', (long_chain($_[0]))[1]);
 		return $block;
 	},
 	qr/no page but its primary page, but its tail link leads to/);
@@ -518,7 +414,7 @@ damage(
 	'chain runs in a circle',
 	sub {
 		my @chain = long_chain($_[0]);
-		set($_[0], $chain[-1], 'next', $chain[1]);
+		$_[0]->set($chain[-1], 'next', $chain[1]);
 		return $chain[1];
 	},
 	qr/comes by this page twice/);
@@ -526,7 +422,7 @@ damage(
 	'link beyond the end',
 	sub {
 		my $block = lone_primary($_[0]);
-		set($_[0], $block, 'next', 100_000);
+		$_[0]->set($block, 'next', 100_000);
 		return $block;
 	},
 	qr/leads to block 100000/);
@@ -534,7 +430,7 @@ damage(
 	'link to the metapage',
 	sub {
 		my $block = lone_primary($_[0]);
-		set($_[0], $block, 'next', 0);
+		$_[0]->set($block, 'next', 0);
 		return $block;
 	},
 	qr/leads to block 0/);
@@ -542,7 +438,7 @@ damage(
 	'link to a free page',
 	sub {
 		my $free = page_of_kind($_[0], FREE, 'free page');
-		set($_[0], lone_primary($_[0]), 'next', $free);
+		$_[0]->set(lone_primary($_[0]), 'next', $free);
 		return $free;
 	},
 	qr/but the page is of kind free/);
@@ -550,7 +446,7 @@ damage(
 	'link into another chain',
 	sub {
 		my @chain = long_chain($_[0]);
-		set($_[0], lone_primary($_[0]), 'next', $chain[1]);
+		$_[0]->set(lone_primary($_[0]), 'next', $chain[1]);
 		return $chain[1];
 	},
 	qr/overflow page of bucket \d+ is to be here/);
@@ -558,7 +454,7 @@ damage(
 	'link to a page of zeroes',
 	sub {
 		my $block = (long_chain($_[0]))[1];
-		$_[0][$block] = "\0" x BLOCK;
+		$_[0]->set_page($block, "\0" x BLOCK);
 		return $block;
 	},
 	qr/zeroes/);
@@ -567,10 +463,10 @@ damage(
 	sub {
 		my ($pages) = @_;
 		my @chain = long_chain($pages);
-		set($pages, $chain[-2], 'next', NONE);
-		set($pages, $chain[0], 'tail', $chain[-2]);
-		meta_set($pages, 'ntuples',
-			meta_get($pages, 'ntuples') - get($pages, $chain[-1], 'posted'));
+		$pages->set($chain[-2], 'next', NONE);
+		$pages->set($chain[0], 'tail', $chain[-2]);
+		$pages->set(0, 'ntuples',
+			$pages->meta('ntuples') - $pages->get($chain[-1], 'posted'));
 		return $chain[-1];
 	},
 	qr/overflow page says that it belongs to bucket \d+, but is not in that bucket's chain/);
@@ -580,7 +476,7 @@ damage(
 	'primary page outside phases',
 	sub {
 		my $block = page_of_kind($_[0], FREE, 'free page');
-		set($_[0], $block, 'flags', PRIMARY);
+		$_[0]->set($block, 'flags', PRIMARY);
 		return $block;
 	},
 	qr/lies in no phase, but the page is of kind primary/);
@@ -588,7 +484,7 @@ damage(
 	'reserved page outside phases',
 	sub {
 		my $block = page_of_kind($_[0], FREE, 'free page');
-		set($_[0], $block, 'flags', RESERVED);
+		$_[0]->set($block, 'flags', RESERVED);
 		return $block;
 	},
 	qr/lies in no phase, but the page is of kind reserved/);
@@ -596,7 +492,7 @@ damage(
 	'reserved page lost',
 	sub {
 		my $block = page_of_kind($_[0], RESERVED, 'reserved page');
-		$_[0][$block] = "\0" x BLOCK;
+		$_[0]->set_page($block, "\0" x BLOCK);
 		return $block;
 	},
 	qr/zeroes/);
@@ -604,7 +500,7 @@ damage(
 	'free page in a phase',
 	sub {
 		my $block = page_of_kind($_[0], RESERVED, 'reserved page');
-		set($_[0], $block, 'flags', FREE);
+		$_[0]->set($block, 'flags', FREE);
 		return $block;
 	},
 	qr/is to be reserved, but the page is of kind free/);
@@ -612,11 +508,16 @@ damage(
 	'free page that has entries',
 	sub {
 		my $block = page_of_kind($_[0], FREE, 'free page');
-		set_count($_[0], $block, 1);
+		$_[0]->set_count($block, 1);
 		return $block;
 	},
 	qr/belongs to no bucket but has entries/);
-harmless('blocks of zeroes at the end', sub { push @{ $_[0] }, "\0" x BLOCK for 1 .. 3; return; });
+harmless(
+	'blocks of zeroes at the end',
+	sub {
+		$_[0]->set_page($_[0]->nblocks, "\0" x BLOCK) for 1 .. 3;
+		return;
+	});
 
 # splits
 harmless('unfinished split', sub { unfinish_split($_[0]); return; });
@@ -625,7 +526,7 @@ damage(
 	'being split alone',
 	sub {
 		my ($source, $target) = unfinish_split($_[0]);
-		set($_[0], $target, 'flags', PRIMARY);
+		$_[0]->set($target, 'flags', PRIMARY);
 		return $target;
 	},
 	qr/takes part in a split with stamp \d+, but its partner, bucket \d+, does not/);
@@ -633,8 +534,8 @@ damage(
 	'being populated alone',
 	sub {
 		my ($source, $target) = unfinish_split($_[0]);
-		set($_[0], $source, 'flags', PRIMARY);
-		set($_[0], $source, 'split_next', NONE);
+		$_[0]->set($source, 'flags', PRIMARY);
+		$_[0]->set($source, 'split_next', NONE);
 		return $source;
 	},
 	qr/takes part in a split with stamp \d+, but its partner, bucket \d+, does not/);
@@ -642,7 +543,7 @@ damage(
 	'being split and populated',
 	sub {
 		my ($source, $target) = last_split($_[0]);
-		set($_[0], $source, 'flags', PRIMARY | BEING_SPLIT | BEING_POPULATED);
+		$_[0]->set($source, 'flags', PRIMARY | BEING_SPLIT | BEING_POPULATED);
 		return $source;
 	},
 	qr/being split and being populated at once/);
@@ -650,7 +551,7 @@ damage(
 	'stamp of before a split',
 	sub {
 		my ($source, $target) = unfinish_split($_[0]);
-		set($_[0], $source, 'stamp', get($_[0], $source, 'bucket'));
+		$_[0]->set($source, 'stamp', $_[0]->get($source, 'bucket'));
 		return $source;
 	},
 	qr/has stamp \d+, but took part in the split that made bucket \d+/);
@@ -658,12 +559,12 @@ damage(
 	'split without a target',
 	sub {
 		my ($pages) = @_;
-		my $max = meta_get($pages, 'maxbucket');
+		my $max = $pages->meta('maxbucket');
 		my $block = find($pages, 'bucket not split last',
-			sub { kind($pages, $_[0]) == PRIMARY && get($pages, $_[0], 'stamp') < $max });
-		set($pages, $block, 'flags', PRIMARY | BEING_SPLIT);
-		set($pages, $block, 'split_next', $block);
-		set($pages, $block, 'stamp', $max);
+			sub { $pages->kind($_[0]) == PRIMARY && $pages->get($_[0], 'stamp') < $max });
+		$pages->set($block, 'flags', PRIMARY | BEING_SPLIT);
+		$pages->set($block, 'split_next', $block);
+		$pages->set($block, 'stamp', $max);
 		return $block;
 	},
 	qr/is being split, but its stamp \d+ names no target/);
@@ -671,7 +572,7 @@ damage(
 	'populated under another stamp',
 	sub {
 		my ($source, $target) = unfinish_split($_[0]);
-		set($_[0], $target, 'stamp', 5);
+		$_[0]->set($target, 'stamp', 5);
 		return $target;
 	},
 	qr/but its partner, bucket \d+, does not|is being populated, but its stamp is 5/);
@@ -679,7 +580,7 @@ damage(
 	'split goes on though there is none',
 	sub {
 		my $block = lone_primary($_[0]);
-		set($_[0], $block, 'split_next', $block);
+		$_[0]->set($block, 'split_next', $block);
 		return $block;
 	},
 	qr/is not being split, but a split is to go on at block/);
@@ -687,7 +588,7 @@ damage(
 	'split goes on outside the chain',
 	sub {
 		my ($source, $target) = unfinish_split($_[0]);
-		set($_[0], $source, 'split_next', $target);
+		$_[0]->set($source, 'split_next', $target);
 		return $source;
 	},
 	qr/is to go on at block \d+, which is not in its chain/);
@@ -698,11 +599,11 @@ damage(
 		my $free = page_of_kind($_[0], FREE, 'free page');
 
 		# a second page, with which the split is to go on
-		set($_[0], $source, 'next', $free);
-		set($_[0], $source, 'tail', $free);
-		set($_[0], $source, 'split_next', $free);
-		set($_[0], $free, 'flags', OVERFLOW);
-		set($_[0], $free, 'bucket', get($_[0], $source, 'bucket'));
+		$_[0]->set($source, 'next', $free);
+		$_[0]->set($source, 'tail', $free);
+		$_[0]->set($source, 'split_next', $free);
+		$_[0]->set($free, 'flags', OVERFLOW);
+		$_[0]->set($free, 'bucket', $_[0]->get($source, 'bucket'));
 		return $source;
 	},
 	qr/Entry \d+ .* belongs to bucket \d+, but the page to bucket/);
@@ -720,10 +621,8 @@ heap_damage(
 	'entry of a visible row marked dead',
 	sub {
 		my $block = lone_primary($_[0]);
-		my $last = count($_[0], $block) - 1;
-		my ($high, $low, $offset) = unpack('SSS', substr(entry($_[0], $block, $last), 4));
-		set_entry($_[0], $block, $last,
-			with_tid(entry($_[0], $block, $last), $low, $offset | 0x8000));
+		my $last = $_[0]->count($block) - 1;
+		$_[0]->set_entry($block, $last, { %{ $_[0]->entry($block, $last) }, dead => 1 });
 		return $block;
 	},
 	qr/has no live entry in bucket/);
@@ -731,8 +630,8 @@ heap_damage(
 	'entry that is not of its row',
 	sub {
 		my $block = lone_primary($_[0]);
-		my $entry = entry($_[0], $block, 0);
-		append($_[0], $block, with_hash($entry, hash_of($entry) ^ 0x80000000));
+		my $entry = $_[0]->entry($block, 0);
+		append($_[0], $block, { %$entry, hash => $entry->{hash} ^ 0x80000000 });
 		return $block;
 	},
 	qr/Entry \d+ .* points to row \(\d+,\d+\), whose key has hash/);
@@ -787,37 +686,11 @@ my @outside = $node->safe_psql('postgres', 'SELECT ctid FROM t WHERE w = 1 LIMIT
 my @null = $node->safe_psql('postgres', 'SELECT ctid FROM t WHERE w IS NULL LIMIT 1') =~ /\d+/g;
 $node->stop;
 
-sub read_pages
-{
-	my ($index) = @_;
-	my $bytes = slurp_file_raw($file{$index});
-	return [ unpack('(a' . BLOCK . ')*', $bytes) ];
-}
-
-sub slurp_file_raw
-{
-	my ($name) = @_;
-	open(my $in, '<:raw', $name) or die "could not open $name: $!";
-	local $/ = undef;
-	my $bytes = <$in>;
-	close $in;
-	return $bytes;
-}
-
-sub write_pages
-{
-	my ($index, $pages) = @_;
-	open(my $out, '>:raw', $file{$index}) or die "could not open $file{$index}: $!";
-	print $out @$pages;
-	close $out;
-	return;
-}
-
 foreach my $i (0 .. $#cases)
 {
-	my $pages = read_pages("i$i");
+	my $pages = LazyFile->read($file{"i$i"});
 	$cases[$i]{block} = $cases[$i]{edit}->($pages);
-	write_pages("i$i", $pages);
+	$pages->write($file{"i$i"});
 }
 
 # an entry for a row that the index does not cover
@@ -825,18 +698,18 @@ my %uncovered;
 foreach ([ 'partial', @outside ], [ 'nullable', @null ])
 {
 	my ($index, $block, $offset) = @$_;
-	my $pages = read_pages($index);
+	my $pages = LazyFile->read($file{$index});
 	my $page = find(
 		$pages,
 		'page with entries and room',
 		sub {
-			(kind($pages, $_[0]) & (PRIMARY | OVERFLOW))
-			  && count($pages, $_[0]) > 0
-			  && count($pages, $_[0]) < CAPACITY;
+			($pages->kind($_[0]) & (PRIMARY | OVERFLOW))
+			  && $pages->count($_[0]) > 0
+			  && $pages->count($_[0]) < CAPACITY;
 		});
-	append($pages, $page, with_tid(entry($pages, $page, 0), $block, $offset));
+	append($pages, $page, entry_for($pages->entry($page, 0), $block, $offset));
 	$uncovered{$index} = $page;
-	write_pages($index, $pages);
+	$pages->write($file{$index});
 }
 
 $node->start;

@@ -1,12 +1,13 @@
-# A reader finds the same rows as long as its snapshot lasts, whatever happens to the chain that it reads:
-# splits in one change and in steps, squeezing by VACUUM, removal of dead entries, new overflow pages.
+# A reader finds the same rows as long as its snapshot lasts, whatever happens to the chain that it
+# reads: splits in one change and in steps, squeezing by VACUUM, removal of dead entries, new
+# overflow pages.
 #
-# In one REPEATABLE READ transaction each reader looks up a key by reading the table, by an index scan, by a
-# bitmap scan, and with cursors that are left open in the middle of a chain; all must give the same rows.
-# The keys have many duplicates and share the low bits of their hashes, so that their buckets are long chains
-# that are split again and again; one key has so many that such a split hardly shortens the chain.  The table
-# is emptied in between, so that this happens all the time.
-# Readers on a standby do the same while it replays all that.  Both WAL modes.
+# In one REPEATABLE READ transaction each reader looks up a key by reading the table, by an index
+# scan, by a bitmap scan, and with cursors that are left open in the middle of a chain; all must
+# give the same rows. The keys have many duplicates and share the low bits of their hashes, so that
+# their buckets are long chains that are split again and again; one key has so many that such a
+# split hardly shortens the chain.  The table is emptied in between, so that this happens all the
+# time. Readers on a standby do the same while it replays all that.  Both WAL modes.
 
 use strict;
 use warnings;
@@ -27,8 +28,8 @@ sub make_table
 	$node->safe_psql('postgres', <<SQL);
 CREATE TABLE r (k int, payload int) WITH (fillfactor = 90);
 CREATE INDEX r_k ON r USING lazyhash (k) WITH (fillfactor = 10, batch = 8);
--- 10 keys that lie in one bucket until there are more than 256, 20 more until there are more than 32, and
--- others that lie anywhere, so that there are chains of two pages too
+-- 10 keys that lie in one bucket until there are more than 256, 20 more until there are more than
+-- 32, and others that lie anywhere, so that there are chains of two pages too
 CREATE TABLE r_key AS SELECT row_number() OVER () AS i, k FROM
 	((SELECT k FROM generate_series(1, 100000) k WHERE (hashint4(k) & 255) = 77 LIMIT 10) UNION ALL
 	 (SELECT k FROM generate_series(1, 100000) k WHERE (hashint4(k) & 31) = 11 LIMIT 20) UNION ALL
@@ -76,7 +77,8 @@ BEGIN
 			ELSE found := by_cursor(key, step);
 		END CASE;
 		IF found IS DISTINCT FROM truth THEN
-			RAISE EXCEPTION 'key %: % finds % rows, the table has %; missing %, too many %', key, way,
+			RAISE EXCEPTION 'key %: % finds % rows, the table has %; missing %, too many %',
+				key, way,
 				cardinality(found), cardinality(truth),
 				ARRAY(SELECT unnest(truth) EXCEPT ALL SELECT unnest(found)),
 				ARRAY(SELECT unnest(found) EXCEPT ALL SELECT unnest(truth));
@@ -90,7 +92,8 @@ CREATE FUNCTION shrink(key int, n int) RETURNS void LANGUAGE sql AS
 'DELETE FROM r WHERE ctid = ANY (ARRAY(SELECT ctid FROM r WHERE k = key LIMIT n))';
 SQL
 	my $plan = $node->safe_psql('postgres',
-		'SET enable_seqscan = off; SET enable_bitmapscan = off; EXPLAIN SELECT ctid FROM r WHERE k = 1');
+		'SET enable_seqscan = off; SET enable_bitmapscan = off; '
+		  . 'EXPLAIN SELECT ctid FROM r WHERE k = 1');
 	like($plan, qr/Index Scan using r_k/, 'the index is what is tested');
 	return;
 }
@@ -146,8 +149,10 @@ SQL
 my $update = <<'SQL';
 \set n random_exponential(0, 99, 4)
 \set m random_exponential(0, 99, 4)
-UPDATE r SET k = nth_key(:m) WHERE ctid = ANY (ARRAY(SELECT ctid FROM r WHERE k = nth_key(:n) LIMIT 50));
-UPDATE r SET payload = payload + 1 WHERE ctid = ANY (ARRAY(SELECT ctid FROM r WHERE k = nth_key(:m) LIMIT 20));
+UPDATE r SET k = nth_key(:m)
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM r WHERE k = nth_key(:n) LIMIT 50));
+UPDATE r SET payload = payload + 1
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM r WHERE k = nth_key(:m) LIMIT 20));
 SQL
 
 # slowly too, so that it is often in the middle of a chain
@@ -160,7 +165,8 @@ SET vacuum_cost_limit = :cost;
 VACUUM r;
 SQL
 
-# by turns: an empty index that starts with one bucket, of one or the other kind, and one that was built
+# by turns: an empty index that starts with one bucket, of one or the other kind, and one that was
+# built
 my $empty = <<'SQL';
 \set pause random(300, 2500)
 \set full random(0, 1) * 90 + 10
@@ -193,7 +199,8 @@ foreach my $mode ('generic', 'custom')
 		],
 		[ $primary, 'vacuum', 1, $seconds, [ [ vacuum => 1, $vacuum ] ] ],
 		# no longer than this, so that there is something left to check
-		[ $primary, 'renew', 1, $seconds - 3, [ [ empty => 2, $empty ], [ rebuild => 1, $rebuild ] ] ]);
+		[ $primary, 'renew', 1, $seconds - 3,
+			[ [ empty => 2, $empty ], [ rebuild => 1, $rebuild ] ] ]);
 
 	my ($buckets, $pages) = split /\|/,
 	  $primary->safe_psql('postgres',

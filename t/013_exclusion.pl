@@ -1,9 +1,10 @@
-# EXCLUDE USING lazyhash (... WITH =) under concurrent inserts, deletes and VACUUM: there are never two rows
-# with one key, and where keys cannot meet, by construction, no conflict is reported.
+# EXCLUDE USING lazyhash (... WITH =) under concurrent inserts, deletes and VACUUM: there are never
+# two rows with one key, and where keys cannot meet, by construction, no conflict is reported.
 #
-# The check of such a constraint looks at rows that no snapshot protects, so VACUUM may take rows away and
-# give their place to others while it lasts.  Of a partial constraint nobody looks at the predicate again:
-# rows outside of it, with the very keys that are in use inside, are put in and taken out all the time.
+# The check of such a constraint looks at rows that no snapshot protects, so VACUUM may take rows
+# away and give their place to others while it lasts.  Of a partial constraint nobody looks at the
+# predicate again: rows outside of it, with the very keys that are in use inside, are put in and
+# taken out all the time.
 
 use strict;
 use warnings;
@@ -42,7 +43,8 @@ $$;
 -- rows of each kind are there at most once
 CREATE FUNCTION doubles() RETURNS bigint LANGUAGE sql STABLE AS $$
 SELECT (SELECT count(*) FROM (SELECT k FROM fought GROUP BY k HAVING count(*) > 1) a)
-     + (SELECT count(*) FROM (SELECT k FROM fought_part WHERE live GROUP BY k HAVING count(*) > 1) b)
+     + (SELECT count(*)
+          FROM (SELECT k FROM fought_part WHERE live GROUP BY k HAVING count(*) > 1) b)
 $$;
 SQL
 
@@ -99,7 +101,8 @@ SQL
 my $outside = <<'SQL';
 \set k random(0, 60) * 100 + random(0, 7)
 INSERT INTO own_part SELECT :k, false FROM generate_series(1, 5);
-DELETE FROM own_part WHERE NOT live AND k IN (SELECT k FROM own_part WHERE NOT live LIMIT 1 OFFSET 30);
+DELETE FROM own_part
+WHERE NOT live AND k IN (SELECT k FROM own_part WHERE NOT live LIMIT 1 OFFSET 30);
 SQL
 
 my $vacuum = <<'SQL';

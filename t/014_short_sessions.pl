@@ -1,6 +1,6 @@
-# An index that is filled by many sessions, each of which ends after a handful of inserts, grows as one
-# that a single session fills: what a page has not told the metapage yet is kept on the page, and does not
-# end with the session.
+# An index that is filled by many sessions, each of which ends after a handful of inserts, grows as
+# one that a single session fills: what a page has not told the metapage yet is kept on the page,
+# and does not end with the session.
 #
 # LAZYHASH_SHORT_SESSIONS in the environment is the number of sessions of 20 rows, by default 2000;
 # with 50000 that is a million rows.
@@ -24,7 +24,8 @@ my $node = new_primary('sessions', 'custom', "wal_consistency_checking = ''",
 sub buckets
 {
 	my ($index) = @_;
-	return $node->safe_psql('postgres', "SELECT maxbucket + 1 FROM lazyhash_metapage_info('$index')");
+	return $node->safe_psql('postgres',
+		"SELECT maxbucket + 1 FROM lazyhash_metapage_info('$index')");
 }
 
 $node->safe_psql('postgres', <<'SQL');

@@ -1,9 +1,9 @@
-# What single inserts log, counted in the output of pg_waldump: at most 1 in 50 records of the index names
-# the metapage, in both WAL modes.  With the built-in hash it is every one, which shows that the
-# counting works.
+# What single inserts log, counted in the output of pg_waldump: at most 1 in 50 records of the index
+# names the metapage, in both WAL modes.  With the built-in hash it is every one, which shows that
+# the counting works.
 #
-# LAZYHASH_METAPAGE_ROWS in the environment is the number of rows that the index has before, by default
-# a million.
+# LAZYHASH_METAPAGE_ROWS in the environment is the number of rows that the index has before, by
+# default a million.
 
 use strict;
 use warnings;
@@ -18,10 +18,11 @@ use Test::More;
 my $rows = $ENV{LAZYHASH_METAPAGE_ROWS} || 1_000_000;
 my $inserts = 100_000;
 my $node = new_primary('records', 'custom', "wal_consistency_checking = ''",
-	'shared_buffers = 128MB', 'max_wal_size = 4GB', 'wal_keep_size = 2GB', 'maintenance_work_mem = 256MB');
+	'shared_buffers = 128MB', 'max_wal_size = 4GB', 'wal_keep_size = 2GB',
+	'maintenance_work_mem = 256MB');
 
-# Inserts rows one by one.  Returns the number of WAL records that change the index, and of those that name
-# its block 0.
+# Inserts rows one by one.  Returns the number of WAL records that change the index, and of those
+# that name its block 0.
 sub count_records
 {
 	my ($table, $index, $setting) = @_;
@@ -59,9 +60,11 @@ foreach my $case (
 {
 	my ($name, $method, $setting) = @$case;
 
-	# filled by inserts: after a build nothing would be pending on any page, and for some time less be posted
+	# filled by inserts: after a build nothing would be pending on any page, and for some time less
+	# be posted
 	$node->safe_psql('postgres',
-		"$setting; CREATE TABLE $name (k bigint); CREATE INDEX ${name}_k ON $name USING $method (k);"
+		"$setting; CREATE TABLE $name (k bigint);
+		 CREATE INDEX ${name}_k ON $name USING $method (k);"
 		  . " INSERT INTO $name SELECT (random() * 1e15)::bigint FROM generate_series(1, $rows)");
 	my ($records, $naming, $managers) = count_records($name, "${name}_k", $setting);
 
@@ -74,7 +77,8 @@ foreach my $case (
 	{
 		cmp_ok($naming * 50, '<=', $records, "$name: at most 1 record in 50 names the metapage");
 		cmp_ok($naming, '>', $inserts / 200, "$name: the metapage is told of the inserts");
-		like($managers, $name eq 'custom' ? qr/^custom\d+$/ : qr/^Generic$/, "$name: that kind of records");
+		like($managers, $name eq 'custom' ? qr/^custom\d+$/ : qr/^Generic$/,
+			"$name: that kind of records");
 	}
 	$node->safe_psql('postgres', "DROP TABLE $name");
 }

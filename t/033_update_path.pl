@@ -1,6 +1,6 @@
-# Who has an older version gets to this one by ALTER EXTENSION UPDATE, in place: the indexes stay as they
-# are, and the extension is then what CREATE EXTENSION makes anew.  All versions that the change log names
-# are gone through, so that a release without its update script is noticed.
+# Who has an older version gets to this one by ALTER EXTENSION UPDATE, in place: the indexes stay as
+# they are, and the extension is then what CREATE EXTENSION makes anew.  All versions that the
+# change log names are gone through, so that a release without its update script is noticed.
 
 use strict;
 use warnings;
@@ -16,7 +16,8 @@ my @versions = slurp_file("$top/CHANGELOG.md") =~ /^## (\d+\.\d+\.\d+)/mg;
 
 # Everything that belongs to the extension, with its definition, comment and privileges.
 my $members = <<'SQL';
-SELECT pg_describe_object(d.classid, d.objid, 0) COLLATE "C", obj_description(d.objid, d.classid::regclass::text::name),
+SELECT pg_describe_object(d.classid, d.objid, 0) COLLATE "C",
+       obj_description(d.objid, d.classid::regclass::text::name),
        p.acl, CASE WHEN p.prokind IN ('f', 'p') THEN pg_get_functiondef(p.oid) END,
        CASE WHEN v.relkind = 'v' THEN pg_get_viewdef(v.oid) END, v.relacl
 FROM pg_depend d
@@ -27,9 +28,11 @@ WHERE d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
   AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'lazyhash')
 ORDER BY 1;
 SELECT o.opcname, o.opcintype::regtype, o.opcdefault, o.opckeytype::regtype, f.opfname,
-       array(SELECT (amoplefttype::regtype, amoprighttype::regtype, amopstrategy, amopopr::regoperator)::text
+       array(SELECT (amoplefttype::regtype, amoprighttype::regtype, amopstrategy,
+                     amopopr::regoperator)::text
              FROM pg_amop WHERE amopfamily = f.oid ORDER BY 1),
-       array(SELECT (amproclefttype::regtype, amprocrighttype::regtype, amprocnum, amproc::regprocedure)::text
+       array(SELECT (amproclefttype::regtype, amprocrighttype::regtype, amprocnum,
+                     amproc::regprocedure)::text
              FROM pg_amproc WHERE amprocfamily = f.oid ORDER BY 1)
 FROM pg_opclass o JOIN pg_opfamily f ON f.oid = o.opcfamily
 WHERE o.opcmethod = (SELECT oid FROM pg_am WHERE amname = 'lazyhash')
@@ -47,7 +50,8 @@ sub query
 }
 
 is($versions[0], $default, 'the change log begins with the version that is installed by default');
-like(slurp_file("$top/META.json"), qr/^\s{3}"version": "\Q$default\E"/m, 'META.json is of that version');
+like(slurp_file("$top/META.json"), qr/^\s{3}"version": "\Q$default\E"/m,
+	'META.json is of that version');
 
 query('postgres', 'CREATE EXTENSION lazyhash');
 my $wanted = query('postgres', $members);
@@ -59,8 +63,8 @@ is(query('postgres', "SELECT extversion FROM pg_extension WHERE extname = 'lazyh
 is( query('postgres',
 		"BEGIN; COMMENT ON FUNCTION lazyhash_check_all(bool) IS 'other'; $members") eq $wanted,
 	'', 'another comment makes a difference');
-is( query('postgres', "BEGIN; GRANT EXECUTE ON FUNCTION lazyhash_check_all(bool) TO PUBLIC; $members") eq
-	  $wanted,
+is( query('postgres',
+		"BEGIN; GRANT EXECUTE ON FUNCTION lazyhash_check_all(bool) TO PUBLIC; $members") eq $wanted,
 	'', 'another privilege makes a difference');
 
 foreach my $version (@versions)
@@ -77,7 +81,8 @@ foreach my $version (@versions)
 	query($database, 'ALTER EXTENSION lazyhash UPDATE');
 	is(query($database, $members), $wanted, "from $version: the same as made anew");
 	is(query($database, $in_place), $before, "from $version: the index stays as it is");
-	is(query($database, "SELECT lazyhash_check('t_k', true)"), '', "from $version: the index is in order");
+	is(query($database, "SELECT lazyhash_check('t_k', true)"),
+		'', "from $version: the index is in order");
 	is(query($database, 'SET enable_seqscan = off; SELECT count(*) FROM t WHERE k = 77'),
 		'1', "from $version: the index answers");
 }

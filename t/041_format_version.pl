@@ -47,7 +47,7 @@ sub is_refused
 {
 	my ($what, $detail) = @_;
 	my $message = join "\n",
-	  '0A000: index "t_k" has an on-disk format that this version of lazyhash does not know',
+	  '0A000: index "t_k" has an on-disk format unknown to this version of lazyhash',
 	  "DETAIL:  $detail",
 	  'HINT:  Install the version of lazyhash that made the index, or REINDEX it.';
 

@@ -102,6 +102,14 @@ sub set_page
 	return;
 }
 
+# Leaves only so many blocks.
+sub shorten
+{
+	my ($self, $nblocks) = @_;
+	splice(@{ $self->{pages} }, $nblocks);
+	return;
+}
+
 # ---- fields ----
 
 sub field_offset { return $field{ $_[1] }[0]; }
@@ -148,6 +156,12 @@ sub is_zeroes { return $_[0]{pages}[ $_[1] ] eq "\0" x BLOCK; }
 sub kind { return $_[0]->is_zeroes($_[1]) ? 0 : $_[0]->get($_[1], 'flags') & KINDS; }
 sub count { return int(($_[0]->get($_[1], 'pd_lower') - 24) / 10); }
 
+sub set_count
+{
+	my ($self, $block, $count) = @_;
+	return $self->set($block, 'pd_lower', $self->entry_offset($count));
+}
+
 sub blocks_of_kind
 {
 	my ($self, $kind) = @_;
@@ -177,7 +191,7 @@ sub entry
 {
 	my ($self, $block, $position) = @_;
 	my ($hash, $high, $low, $offset) =
-	  unpack('LSSS', substr($self->{pages}[$block], 24 + 10 * $position, 10));
+	  unpack('LSSS', substr($self->{pages}[$block], $self->entry_offset($position), 10));
 	return {
 		hash => $hash,
 		block => $high << 16 | $low,
@@ -191,7 +205,7 @@ sub set_entry
 	my ($self, $block, $position, $entry) = @_;
 	return $self->patch(
 		$block,
-		24 + 10 * $position,
+		$self->entry_offset($position),
 		pack('LSSS',
 			$entry->{hash}, $entry->{block} >> 16,
 			$entry->{block} & 0xFFFF, $entry->{offset} | $entry->{dead} << 15));

@@ -1,11 +1,11 @@
 # What the tests that put lazyhash under concurrent load share: servers in both WAL modes with a
-# streaming standby that verifies each page it replays, pgbench in the background, and SQL functions that
-# compare what an index finds with what reading the whole table finds.
+# streaming standby that verifies each page it replays, pgbench in the background, and SQL functions
+# that compare what an index finds with what reading the whole table finds.
 #
-# LAZYHASH_STRESS_SECONDS in the environment makes each load last so long; scripts/stress.sh sets it.
-# LAZYHASH_STRESS_CLIENTS is the number of clients of the main load.  LAZYHASH_STRESS_CONF holds lines
-# for postgresql.conf, separated by semicolons.  LAZYHASH_STRESS_LOG is a file to which the title of each
-# load and its number of transactions are added.
+# LAZYHASH_STRESS_SECONDS in the environment makes each load last so long; scripts/stress.sh sets
+# it. LAZYHASH_STRESS_CLIENTS is the number of clients of the main load.  LAZYHASH_STRESS_CONF holds
+# lines for postgresql.conf, separated by semicolons.  LAZYHASH_STRESS_LOG is a file to which the
+# title of each load and its number of transactions are added.
 
 package LazyStress;
 
@@ -34,8 +34,8 @@ sub stress_clients
 	return $ENV{LAZYHASH_STRESS_CLIENTS} || $default;
 }
 
-# A running server for one WAL mode, "generic" or "custom", with the extension.  The first standby or
-# backup made of it checks that each page comes out of replay as it was.
+# A running server for one WAL mode, "generic" or "custom", with the extension.  The first standby
+# or backup made of it checks that each page comes out of replay as it was.
 sub new_primary
 {
 	my ($name, $mode, @lines) = @_;
@@ -106,8 +106,8 @@ sub start_load
 	return $load;
 }
 
-# Waits for it.  An error in any client that is not a matter of luck (a deadlock, a serialization failure)
-# fails the test.  Returns the number of transactions.
+# Waits for it.  An error in any client that is not a matter of luck (a deadlock, a serialization
+# failure) fails the test.  Returns the number of transactions.
 sub finish_load
 {
 	my ($load) = @_;
@@ -170,8 +170,8 @@ sub indexes_in_order
 	return;
 }
 
-# How many keys does an index scan or a bitmap scan answer otherwise than reading the table does?  Keys
-# that are not in the table are asked for as well.
+# How many keys does an index scan or a bitmap scan answer otherwise than reading the table does?
+# Keys that are not in the table are asked for as well.
 sub install_comparison
 {
 	my ($node) = @_;
@@ -188,9 +188,12 @@ DECLARE
 	sum bigint := 0;
 BEGIN
 	query := format('SELECT count(*) FROM (SELECT key, array_agg(row ORDER BY row) AS rows FROM'
-	                ' (SELECT %2$s AS key, ctid AS row FROM %1$s WHERE %3$s UNION ALL SELECT %4$s, NULL) t'
-	                ' WHERE key IS NOT NULL GROUP BY key) truth WHERE array_remove(rows, NULL) IS DISTINCT FROM'
-	                ' ARRAY(SELECT t.ctid FROM %1$s t WHERE %2$s = truth.key AND %3$s ORDER BY t.ctid)',
+	                ' (SELECT %2$s AS key, ctid AS row FROM %1$s WHERE %3$s'
+	                '  UNION ALL SELECT %4$s, NULL) t'
+	                ' WHERE key IS NOT NULL GROUP BY key) truth'
+	                ' WHERE array_remove(rows, NULL) IS DISTINCT FROM'
+	                ' ARRAY(SELECT t.ctid FROM %1$s t'
+	                '  WHERE %2$s = truth.key AND %3$s ORDER BY t.ctid)',
 	                source, key, predicate, others);
 	FOREACH kind IN ARRAY ARRAY['Index Scan using', 'Bitmap Index Scan on'] LOOP
 		PERFORM set_config('enable_seqscan', 'off', true),
@@ -218,7 +221,8 @@ sub wrong_keys
 	my ($node, $table, $key, $predicate, $others) = @_;
 
 	return $node->safe_psql('postgres',
-		"SET jit = off; SELECT wrong_keys('$table', \$k\$$key\$k\$, \$p\$$predicate\$p\$, \$o\$$others\$o\$)");
+		"SET jit = off; SELECT wrong_keys('$table', \$k\$$key\$k\$, \$p\$$predicate\$p\$,"
+		  . " \$o\$$others\$o\$)");
 }
 
 1;

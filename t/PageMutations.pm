@@ -468,7 +468,7 @@ sub change_length
 	{
 		my $left = chance(0.1) ? 0 : chance(0.3) ? $nblocks - 1 : 1 + int rand($nblocks - 1);
 
-		splice(@{ $file->{pages} }, $left);
+		$file->shorten($left);
 		return ("cut to $left blocks", 'may', $left);
 	}
 	if (chance(0.5))

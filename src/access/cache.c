@@ -46,7 +46,7 @@ lazy_meta_verify(Relation index, Page page)
 	if (newer)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("index \"%s\" has an on-disk format that this version of lazyhash does not know",
+				 errmsg("index \"%s\" has an on-disk format unknown to this version of lazyhash",
 						RelationGetRelationName(index)),
 				 errdetail("The %s.", problem),
 				 errhint("Install the version of lazyhash that made the index, or REINDEX it.")));

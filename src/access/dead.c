@@ -25,14 +25,6 @@
 /* Entries to look at for one that is dead. */
 #define MAX_TRIES		8
 
-/* The server complains of entries that point to no row. */
-static void
-hint_reindex(void *index)
-{
-	if (geterrcode() == ERRCODE_INDEX_CORRUPTED)
-		errhint("Please REINDEX index \"%s\".", RelationGetRelationName((Relation) index));
-}
-
 /* Refuses entries that point to no row that the table could have. */
 static void
 require_rows(Relation index, Relation heap, Buffer buffer, const uint16 *positions, int n)
@@ -109,7 +101,9 @@ confirm_dead(Relation index, Relation heap, Buffer buffer, uint16 *positions, in
 			 TransactionId *horizon)
 {
 	Page		page = BufferGetPage(buffer);
-	ErrorContextCallback context = {error_context_stack, hint_reindex, index};
+	/* the server complains of entries that point to no row */
+	LazyHint	hint = {index, ERRCODE_INDEX_CORRUPTED};
+	ErrorContextCallback context = {error_context_stack, lazy_hint_reindex, &hint};
 	TM_IndexDeleteOp op;
 	TM_IndexDelete *deltids = palloc(n * sizeof(TM_IndexDelete));
 	TM_IndexStatus *status = palloc0(n * sizeof(TM_IndexStatus));

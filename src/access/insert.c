@@ -27,6 +27,18 @@ typedef enum SplitSign
 } SplitSign;
 
 /*
+ * What may give those signs.  All of it does; bench/parts/triggers.sh builds the
+ * library with less, to measure what each is good for.
+ */
+#define BY_COUNT			0x01	/* the posted count */
+#define BY_OVERFLOW			0x02	/* an overflow page that had to be added */
+#define BY_FULLNESS			0x04	/* a posting that finds its page too full */
+#ifndef LAZY_SPLIT_SIGNS
+#define LAZY_SPLIT_SIGNS	(BY_COUNT | BY_OVERFLOW | BY_FULLNESS)
+#endif
+#define GIVES_SIGN(cause)	(((LAZY_SPLIT_SIGNS) & (cause)) != 0)
+
+/*
  * Splits that a sign of fullness may bring on.  The buckets that a doubling has
  * not split yet fill their pages all at about the same time, and each gives one
  * such sign shortly before its page is full.  With two splits for each, the
@@ -72,7 +84,8 @@ splitting_helps(Page page)
 	int			nsorted = lazy_special(page)->nsorted;
 
 	return nsorted < 4 ||
-		lazy_entry_hash(&entries[nsorted / 4]) != lazy_entry_hash(&entries[nsorted - 1 - nsorted / 4]);
+		lazy_entry_hash(&entries[nsorted / 4]) !=
+		lazy_entry_hash(&entries[nsorted - 1 - nsorted / 4]);
 }
 
 /*
@@ -85,6 +98,8 @@ is_too_full(Page page, int pending)
 {
 	int			count = lazy_page_count(page);
 
+	if (!GIVES_SIGN(BY_FULLNESS))
+		return false;
 	if (lazy_page_kind(page) == LAZY_KIND_PRIMARY &&
 		(count < FULLNESS_MARK || count - pending >= FULLNESS_MARK))
 		return false;
@@ -123,7 +138,7 @@ append_entry(Relation index, Buffer buffer, const LazyEntry *entry)
 	lazy_op_meta_add(lazy_change_page(&change, metabuf, false), pending);
 	lazy_change_finish(&change);
 	meta = lazy_meta(BufferGetPage(metabuf));
-	if (lazy_split_due(meta->ntuples, meta->maxbucket, meta->ffactor))
+	if (GIVES_SIGN(BY_COUNT) && lazy_split_due(meta->ntuples, meta->maxbucket, meta->ffactor))
 		sign = COUNT_SIGN;
 	UnlockReleaseBuffer(metabuf);
 	lazy_count(index, LAZY_POSTINGS, 1);
@@ -217,7 +232,10 @@ place_entry(Relation index, Relation heap, Buffer primary, const LazyEntry *entr
 	else
 	{
 		append_overflow(index, primary, tailbuf, entry);
-		sign = splitting_helps(BufferGetPage(primary)) ? FULLNESS_SIGN : COUNT_SIGN;
+		if (GIVES_SIGN(BY_OVERFLOW) && splitting_helps(BufferGetPage(primary)))
+			sign = FULLNESS_SIGN;
+		else
+			sign = GIVES_SIGN(BY_COUNT) ? COUNT_SIGN : NO_SIGN;
 	}
 	if (tailbuf != primary)
 		UnlockReleaseBuffer(tailbuf);
@@ -254,11 +272,7 @@ lazy_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relati
 	/* no operator of ours is true of a NULL: it need not be in the index */
 	if (isnull[0])
 		return false;
-	if (tid->ip_posid & LAZY_DEAD_BIT)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("lazyhash index \"%s\" cannot hold row offset number %u",
-						RelationGetRelationName(index), tid->ip_posid)));
+	lazy_require_offset(index, tid);
 
 	hash = lazy_hash_value(index, values[0]);
 	lazy_entry_set(&entry, hash, tid);

@@ -114,8 +114,17 @@ extern void lazy_require_lazyhash(Relation index);
  */
 extern Buffer lazy_read(Relation index, BlockNumber block, BufferAccessStrategy strategy);
 
-/* The hint alone: callback of an error context, its argument is the index. */
-extern void lazy_hint_reindex(void *index);
+/*
+ * The hint alone: callback of an error context, its argument a LazyHint that says
+ * which of the server's errors is about the index.
+ */
+typedef struct LazyHint
+{
+	Relation	index;
+	int			sqlerrcode;
+} LazyHint;
+
+extern void lazy_hint_reindex(void *hint);
 
 extern void lazy_require_block_slowly(Relation index, BlockNumber block);
 
@@ -180,6 +189,17 @@ lazy_tid_within(const ItemPointerData *tid, BlockNumber heap_blocks)
 
 /* Raises an error about an entry that points to no row that the table could have. */
 pg_noreturn extern void lazy_wrong_tid(Relation index, BlockNumber block, Page page, int position);
+
+/* Raises an error about a row that no entry can stand for. */
+pg_noreturn extern void lazy_refuse_row(Relation index, const ItemPointerData *tid);
+
+/* The top bit of an offset number is taken, for marking entries dead. */
+static inline void
+lazy_require_offset(Relation index, const ItemPointerData *tid)
+{
+	if (unlikely(tid->ip_posid & LAZY_DEAD_BIT))
+		lazy_refuse_row(index, tid);
+}
 
 /* As lazy_page_lock, for the primary page of a bucket that exists. */
 extern Buffer lazy_primary_lock(Relation index, uint32 bucket, int lockmode,

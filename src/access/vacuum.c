@@ -236,7 +236,8 @@ vacuum_buckets(Vacuum *vacuum, uint32 first, uint32 last)
 		.last = last,
 		.nphases = cache->nphases
 	};
-	ErrorContextCallback context = {error_context_stack, lazy_hint_reindex, vacuum->index};
+	LazyHint	hint = {vacuum->index, ERRCODE_DATA_CORRUPTED};
+	ErrorContextCallback context = {error_context_stack, lazy_hint_reindex, &hint};
 	ReadStream *stream;
 
 	range.phase_start = palloc(cache->nphases * sizeof(BlockNumber));

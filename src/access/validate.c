@@ -246,7 +246,7 @@ lazy_adjust_members(Oid family, Oid opclass, List *operators, List *functions)
 	ListCell   *cell;
 	Oid			method = InvalidOid;
 
-	/* CREATE OPERATOR CLASS may have made the family just now, out of our sight; only ALTER asks. */
+	/* CREATE OPERATOR CLASS may have made the family just now, out of our sight; only ALTER asks */
 	if (!OidIsValid(opclass))
 		family_of(family, &method);
 	foreach(cell, operators)

@@ -82,17 +82,6 @@ make_room(LazyCollector *collector)
 	lazy_collect_spill(collector);
 }
 
-/* The top bit of an offset number is taken, for marking entries dead. */
-static void
-check_offset(Relation index, ItemPointer tid)
-{
-	if (unlikely(tid->ip_posid & LAZY_DEAD_BIT))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("lazyhash index \"%s\" cannot hold row offset number %u",
-						RelationGetRelationName(index), tid->ip_posid)));
-}
-
 static uint32
 hash_value(LazyCollector *collector, Datum value)
 {
@@ -112,7 +101,7 @@ lazy_collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool 
 
 	if (isnull[0])
 		return;
-	check_offset(index, tid);
+	lazy_require_offset(index, tid);
 	if (collector->n == collector->allocated)
 		make_room(collector);
 	lazy_entry_set(&collector->entries[collector->n++], hash_value(collector, values[0]), tid);
