@@ -91,7 +91,6 @@ lazy_read(Relation index, BlockNumber block, BufferAccessStrategy strategy)
 	error_context_stack = &context;
 	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 	error_context_stack = context.previous;
-	lazy_prefetch(BufferGetPage(buffer));
 	return buffer;
 }
 

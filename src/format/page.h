@@ -227,19 +227,6 @@ lazy_page_pending(Page page)
 	return lazy_page_count(page) - lazy_special(page)->posted;
 }
 
-/*
- * Begins to load what whoever comes for the page reads first: a page is seldom
- * in the processor's caches, and its two ends lie on two pages of memory.
- */
-static inline void
-lazy_prefetch(Page page)
-{
-#ifdef __GNUC__
-	__builtin_prefetch(page);
-	__builtin_prefetch(lazy_special(page));
-#endif
-}
-
 static inline uint16
 lazy_page_kind(Page page)
 {
