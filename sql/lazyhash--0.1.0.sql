@@ -290,7 +290,8 @@ COMMENT ON FUNCTION lazyhash_metapage_info(regclass) IS
 
 CREATE FUNCTION lazyhash_page_info(index regclass, block bigint,
 	OUT kind text, OUT lsn pg_lsn, OUT bucket bigint, OUT entries integer, OUT room integer,
-	OUT sorted integer, OUT dead integer, OUT posted integer, OUT pending integer,
+	OUT sorted integer, OUT sorted_runs integer, OUT dead integer, OUT posted integer,
+	OUT pending integer,
 	OUT next_block bigint, OUT tail_block bigint, OUT stamp bigint, OUT version bigint,
 	OUT deletions bigint, OUT split_next_block bigint, OUT being_split boolean,
 	OUT being_populated boolean, OUT has_dead boolean, OUT flags integer)
@@ -299,10 +300,10 @@ LANGUAGE C STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION lazyhash_page_info(regclass, bigint) IS
 'one block of a lazyhash index: kind is meta, primary, overflow, free, reserved or zeroes; entries, '
-'room, sorted, dead, posted and pending are numbers of entries; columns that say nothing about the '
-'kind are null; error if there is no such block (22023), if the relation is not a lazyhash index that '
-'this session can read (42809, 0A000), or if the page is corrupted (XX002); lock: ACCESS SHARE on the '
-'index';
+'room, sorted, dead, posted and pending are numbers of entries, sorted_runs is the number of runs of '
+'64 entries in order that follow the sorted ones; columns that say nothing about the kind are null; '
+'error if there is no such block (22023), if the relation is not a lazyhash index that this session '
+'can read (42809, 0A000), or if the page is corrupted (XX002); lock: ACCESS SHARE on the index';
 
 CREATE FUNCTION lazyhash_page_entries(index regclass, block bigint,
 	OUT entry integer, OUT hash bigint, OUT tid tid, OUT sorted boolean, OUT dead boolean)

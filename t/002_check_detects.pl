@@ -46,6 +46,7 @@ sub remove_last
 
 	$pages->set_count($block, $n);
 	$pages->set($block, 'nsorted', $n) if $pages->get($block, 'nsorted') > $n;
+	$pages->set($block, 'nruns', 0);
 	$pages->set($block, 'posted', $pages->get($block, 'posted') - 1);
 	$pages->set(0, 'ntuples', $pages->meta('ntuples') - 1);
 	return;
@@ -299,7 +300,31 @@ damage(
 		$_[0]->set($b, 'nsorted', 800);
 		return $b;
 	},
-	qr/sorted prefix is longer/);
+	qr/sorted entries are more/);
+damage(
+	'more runs than page has entries',
+	sub {
+		my $b = lone_primary($_[0]);
+		$_[0]->set($b, 'nruns', 13);
+		return $b;
+	},
+	qr/sorted entries are more/);
+damage(
+	'run out of order',
+	sub {
+		my ($pages) = @_;
+		my $block = find($pages, 'page with many entries',
+			sub { $pages->kind($_[0]) == PRIMARY && $pages->get($_[0], 'nsorted') > 64 });
+
+		# each of them a run of its own, in the order of the prefix, but for two
+		$pages->set($block, 'nsorted', 0);
+		$pages->set($block, 'nruns', 1);
+		my $entry = $pages->entry($block, 62);
+		$pages->set_entry($block, 62, $pages->entry($block, 63));
+		$pages->set_entry($block, 63, $entry);
+		return $block;
+	},
+	qr/Entry 63 .* after them 1 runs of 64 entries/);
 damage(
 	'end of entries',
 	sub {

@@ -16,6 +16,7 @@ use constant {
 	BLOCK => 8192,
 	NONE => 0xFFFFFFFF,
 	CAPACITY => int((8192 - 40 - 24) / 10),
+	RUN => 64,
 
 	META => 0x01,
 	PRIMARY => 0x02,
@@ -28,7 +29,7 @@ use constant {
 	HAS_DEAD => 0x400,
 };
 
-our @EXPORT = qw(BLOCK NONE CAPACITY META PRIMARY OVERFLOW FREE RESERVED KINDS BEING_SPLIT
+our @EXPORT = qw(BLOCK NONE CAPACITY RUN META PRIMARY OVERFLOW FREE RESERVED KINDS BEING_SPLIT
   BEING_POPULATED HAS_DEAD);
 
 # name => [ offset, format ], from the start of the page
@@ -51,7 +52,7 @@ my %field = (
 	posted => [ BLOCK - 16, 'l' ],
 	split_next => [ BLOCK - 12, 'L' ],
 	nsorted => [ BLOCK - 8, 'S' ],
-	unused => [ BLOCK - 6, 'S' ],
+	nruns => [ BLOCK - 6, 'S' ],
 	flags => [ BLOCK - 4, 'S' ],
 	page_id => [ BLOCK - 2, 'S' ],
 

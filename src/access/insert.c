@@ -4,8 +4,8 @@
  *
  * The common case touches one page: the entry is appended to the tail of the
  * bucket's primary page and logged in a few bytes.  Once in "batch" inserts a
- * page posts what it holds to the metapage, sorts its tail, and looks whether
- * the index is due to split.
+ * page posts what it holds to the metapage, is put in order, and the index looked
+ * at whether it is due to split.
  *
  * Copyright (c) 2026, The lazyhash developers
  */
@@ -57,20 +57,28 @@ typedef enum SplitSign
 #define FULLNESS_MARK		(LAZY_PAGE_CAPACITY - LAZY_PAGE_CAPACITY / 12)
 
 /*
- * Should the tail be sorted into the prefix as "incoming" entries are added to
- * the page?  Where replay sorts for itself, at each posting.  A generic record
- * would carry every byte that sorting moves: there, only when the tail is as
- * long as the prefix, so that each entry is moved but a few times in its life.
+ * Puts a page in order that posts, as "incoming" entries are added to it.  Where
+ * replay sorts for itself the tail is sorted into the prefix each time.  A
+ * generic record would carry every byte that this moves: there, only when the
+ * tail is as long as the prefix, so that each entry is moved but a few times in
+ * its life.  Till then what has come since the last time is made a run.
  */
-static bool
-merge_wanted(Relation index, Page page, int incoming)
+static void
+put_in_order(Relation index, Page page, int incoming, LazyOps *ops)
 {
 	int			nsorted = lazy_special(page)->nsorted;
-	int			tail = lazy_page_count(page) + incoming - nsorted;
+	int			count = lazy_page_count(page) + incoming;
+	int			tail = count - nsorted;
 
 	if (!RelationNeedsWAL(index) || lazy_wal_is_custom())
-		return tail > 1;
-	return tail >= Max(nsorted, 32);
+	{
+		if (tail > 1)
+			lazy_op_merge(ops);
+	}
+	else if (tail >= Max(nsorted, 32))
+		lazy_op_merge(ops);
+	else if (count - lazy_page_unsorted(page) >= LAZY_RUN)
+		lazy_op_sort_runs(ops);
 }
 
 /*
@@ -131,8 +139,7 @@ append_entry(Relation index, Buffer buffer, const LazyEntry *entry)
 		return NO_SIGN;
 	}
 
-	if (merge_wanted(index, page, 1))
-		lazy_op_merge(ops);
+	put_in_order(index, page, 1, ops);
 	lazy_op_post(ops, pending);
 	metabuf = lazy_meta_lock(index, BUFFER_LOCK_EXCLUSIVE);
 	lazy_op_meta_add(lazy_change_page(&change, metabuf, false), pending);
@@ -183,8 +190,7 @@ append_overflow(Relation index, Buffer primary, Buffer tailbuf, const LazyEntry 
 		posted += post_all(ops, BufferGetPage(tailbuf));
 	}
 	lazy_op_set_next(ops, newblock);
-	if (merge_wanted(index, BufferGetPage(tailbuf), 0))
-		lazy_op_merge(ops);
+	put_in_order(index, BufferGetPage(tailbuf), 0, ops);
 
 	ops = lazy_change_page(&change, newbuf, true);
 	lazy_op_init(ops, LAZY_KIND_OVERFLOW, bucket, InvalidBlockNumber, 0, 0, deletions);

@@ -50,7 +50,7 @@ ASSERT_OFFSET(LazyPageSpecialData, deletions, 20);
 ASSERT_OFFSET(LazyPageSpecialData, posted, 24);
 ASSERT_OFFSET(LazyPageSpecialData, split_next, 28);
 ASSERT_OFFSET(LazyPageSpecialData, nsorted, 32);
-ASSERT_OFFSET(LazyPageSpecialData, unused, 34);
+ASSERT_OFFSET(LazyPageSpecialData, nruns, 34);
 ASSERT_OFFSET(LazyPageSpecialData, flags, 36);
 ASSERT_OFFSET(LazyPageSpecialData, page_id, 38);
 StaticAssertDecl(MAXALIGN(sizeof(LazyPageSpecialData)) == sizeof(LazyPageSpecialData),
@@ -86,7 +86,7 @@ StaticAssertDecl((LAZY_KIND_META | LAZY_KIND_PRIMARY | LAZY_KIND_OVERFLOW |
 				 "a kind outside the mask");
 StaticAssertDecl((LAZY_KIND_MASK & (LAZY_BEING_SPLIT | LAZY_BEING_POPULATED | LAZY_HAS_DEAD)) == 0,
 				 "a state inside the mask of kinds");
-StaticAssertDecl(LAZY_OP_INIT == 1 && LAZY_OP_FREE == 15 && LAZY_OP_META_PHASE == 19,
+StaticAssertDecl(LAZY_OP_INIT == 1 && LAZY_OP_FREE == 16 && LAZY_OP_META_PHASE == 20,
 				 "opcodes have changed");
 
 /* ---- what depends on the block size ---- */

@@ -64,6 +64,7 @@ static const OpShape shapes[LAZY_OP_LAST + 1] = {
 	[LAZY_OP_APPEND] = {"append", sizeof(LazyEntry), {{ARG_COUNT, "n"}}},
 	[LAZY_OP_APPEND_SORTED] = {"append_sorted", sizeof(LazyEntry), {{ARG_COUNT, "n"}}},
 	[LAZY_OP_MERGE] = {"merge"},
+	[LAZY_OP_SORT_RUNS] = {"sort_runs"},
 	[LAZY_OP_REMOVE] = {"remove", sizeof(uint16), {{ARG_COUNT, "n"}}},
 	[LAZY_OP_REMOVE_MATCHING] = {"remove_matching", 0, {{ARG_MASK, "mask"}, {ARG_MASK, "value"}}},
 	[LAZY_OP_POST] = {"post", 0, {{ARG_DELTA}}},
@@ -225,6 +226,12 @@ void
 lazy_op_merge(LazyOps *ops)
 {
 	EMIT(ops, LAZY_OP_MERGE, 0);
+}
+
+void
+lazy_op_sort_runs(LazyOps *ops)
+{
+	EMIT(ops, LAZY_OP_SORT_RUNS, 0);
 }
 
 void
@@ -534,6 +541,9 @@ apply_bucket_op(Page page, const DecodedOp *op)
 			return apply_append(page, op);
 		case LAZY_OP_MERGE:
 			lazy_page_merge(page);
+			return NULL;
+		case LAZY_OP_SORT_RUNS:
+			lazy_page_sort_runs(page);
 			return NULL;
 		case LAZY_OP_REMOVE:
 			return apply_remove(page, op);

@@ -35,6 +35,7 @@ typedef enum LazyOpcode
 	LAZY_OP_APPEND,				/* n, entries */
 	LAZY_OP_APPEND_SORTED,		/* n, entries */
 	LAZY_OP_MERGE,
+	LAZY_OP_SORT_RUNS,
 	LAZY_OP_REMOVE,				/* n, positions */
 	LAZY_OP_REMOVE_MATCHING,	/* mask, value */
 	LAZY_OP_POST,				/* signed delta of "posted" */
@@ -74,6 +75,7 @@ extern void lazy_op_init(LazyOps *ops, uint16 flags, uint32 bucket, BlockNumber 
 extern void lazy_op_append(LazyOps *ops, const LazyEntry *entries, int n);
 extern void lazy_op_append_sorted(LazyOps *ops, const LazyEntry *entries, int n);
 extern void lazy_op_merge(LazyOps *ops);
+extern void lazy_op_sort_runs(LazyOps *ops);
 extern void lazy_op_remove(LazyOps *ops, const uint16 *positions, int n);
 extern void lazy_op_remove_matching(LazyOps *ops, uint32 mask, uint32 value);
 extern void lazy_op_post(LazyOps *ops, int32 delta);

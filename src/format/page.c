@@ -79,8 +79,8 @@ lazy_page_problem(Page page)
 	if (header->pd_lower < LAZY_PAGE_START || header->pd_lower > LAZY_SPECIAL_OFFSET ||
 		(header->pd_lower - LAZY_PAGE_START) % sizeof(LazyEntry) != 0)
 		return "end of the entries is not where an entry can end";
-	if (special->nsorted > lazy_page_count(page))
-		return "sorted prefix is longer than the page's entries";
+	if (lazy_page_unsorted(page) > lazy_page_count(page))
+		return "sorted entries are more than the page's entries";
 	if (special->posted > LAZY_POSTED_LIMIT || special->posted < -LAZY_POSTED_LIMIT)
 		return "number of posted entries is out of range";
 	if (likely(special->flags == LAZY_KIND_PRIMARY))
@@ -104,9 +104,18 @@ is_sorted(const LazyEntry *entries, int n)
 }
 
 bool
-lazy_page_prefix_sorted(Page page)
+lazy_page_in_order(Page page)
 {
-	return is_sorted(lazy_entries(page), lazy_special(page)->nsorted);
+	const LazyEntry *entries = lazy_entries(page);
+	int			unsorted = lazy_page_unsorted(page);
+
+	for (int i = 1; i < unsorted; i++)
+	{
+		if (!lazy_page_order_begins(page, i) &&
+			lazy_entry_compare(&entries[i - 1], &entries[i]) > 0)
+			return false;
+	}
+	return true;
 }
 
 /* ---- searching ---- */
@@ -118,11 +127,9 @@ lazy_page_prefix_sorted(Page page)
  * for.  From there the steps double, so that a poor guess is made good in
  * logarithmic time.
  */
-int
-lazy_page_lower_bound(Page page, uint32 hash)
+static inline int
+lower_bound(const LazyEntry *entries, int nsorted, uint32 hash)
 {
-	const LazyEntry *entries = lazy_entries(page);
-	int			nsorted = lazy_special(page)->nsorted;
 	int			guess = (int) (((uint64) hash * (uint64) nsorted) >> 32);
 	int			step;
 	int			low;
@@ -170,20 +177,38 @@ lazy_page_lower_bound(Page page, uint32 hash)
 }
 
 int
-lazy_page_find(Page page, uint32 hash, uint16 *positions)
+lazy_page_lower_bound(Page page, uint32 hash)
 {
-	const LazyEntry *entries = lazy_entries(page);
-	int			nsorted = lazy_special(page)->nsorted;
-	int			count = lazy_page_count(page);
+	return lower_bound(lazy_entries(page), lazy_special(page)->nsorted, hash);
+}
+
+/* Positions of the entries with this hash among those from start to end, which are sorted. */
+static inline int
+find_sorted(const LazyEntry *entries, int start, int end, uint32 hash, uint16 *positions)
+{
 	int			nfound = 0;
 
-	for (int i = lazy_page_lower_bound(page, hash); i < nsorted; i++)
+	for (int i = start + lower_bound(entries + start, end - start, hash); i < end; i++)
 	{
 		if (lazy_entry_hash(&entries[i]) != hash)
 			break;
 		positions[nfound++] = (uint16) i;
 	}
-	for (int i = nsorted; i < count; i++)
+	return nfound;
+}
+
+int
+lazy_page_find(Page page, uint32 hash, uint16 *positions)
+{
+	const LazyEntry *entries = lazy_entries(page);
+	int			end = lazy_special(page)->nsorted;
+	int			unsorted = lazy_page_unsorted(page);
+	int			count = lazy_page_count(page);
+	int			nfound = find_sorted(entries, 0, end, hash, positions);
+
+	for (; end < unsorted; end += LAZY_RUN)
+		nfound += find_sorted(entries, end, end + LAZY_RUN, hash, positions + nfound);
+	for (int i = unsorted; i < count; i++)
 	{
 		if (unlikely(lazy_entry_hash(&entries[i]) == hash))
 			positions[nfound++] = (uint16) i;
@@ -426,6 +451,39 @@ lazy_page_merge(Page page)
 		entries[to--] = tail[from];
 	}
 	special->nsorted = (uint16) count;
+	special->nruns = 0;
+}
+
+void
+lazy_page_sort_runs(Page page)
+{
+	LazyEntry	run[LAZY_RUN];
+	LazyPageSpecial special = lazy_special(page);
+	int			count = lazy_page_count(page);
+	int			start = lazy_page_unsorted(page);
+
+	for (; count - start >= LAZY_RUN; start += LAZY_RUN)
+	{
+		LazyEntry  *entries = lazy_entries(page) + start;
+
+		lazy_entries_sort_to(run, entries, LAZY_RUN);
+		memcpy(entries, run, sizeof(run));
+		special->nruns++;
+	}
+}
+
+/*
+ * An entry leaves that was at this position when the prefix had nsorted entries.
+ * In the tail, it leaves a run that is whole no more, and all runs after it begin
+ * elsewhere.
+ */
+static inline void
+forget_sorted(LazyPageSpecial special, int nsorted, int position)
+{
+	if (position < nsorted)
+		special->nsorted--;
+	else
+		special->nruns = Min(special->nruns, (position - nsorted) / LAZY_RUN);
 }
 
 void
@@ -450,8 +508,7 @@ lazy_page_remove(Page page, const uint16 *positions, int n)
 		Assert(from <= end && end <= count);
 		memmove(&entries[to], &entries[from], (end - from) * sizeof(LazyEntry));
 		to += end - from;
-		if (positions[i] < nsorted)
-			special->nsorted--;
+		forget_sorted(special, nsorted, positions[i]);
 	}
 	set_count(page, count - n);
 	special->deletions++;
@@ -470,8 +527,8 @@ lazy_page_remove_matching(Page page, uint32 mask, uint32 value)
 	{
 		if ((lazy_entry_hash(&entries[i]) & mask) != value)
 			entries[kept++] = entries[i];
-		else if (i < nsorted)
-			special->nsorted--;
+		else
+			forget_sorted(special, nsorted, i);
 	}
 	if (kept == count)
 		return;
@@ -491,5 +548,6 @@ lazy_page_free(Page page)
 	special->deletions++;
 	special->posted = 0;
 	special->nsorted = 0;
+	special->nruns = 0;
 	special->flags = LAZY_KIND_FREE;
 }

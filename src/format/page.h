@@ -8,17 +8,19 @@
  * functions declared here (by way of op.h), so that each change has one
  * definition.
  *
- *	 0                          pd_lower                                BLCKSZ
- *	 +--------+----------------+-------------+------- - - -+-----------+
- *	 | header | sorted prefix  | tail        |    free     | special   |
- *	 | 24     | nsorted x 10   | unsorted    |             | 40        |
- *	 +--------+----------------+-------------+------- - - -+-----------+
+ *	 0                                 pd_lower                         BLCKSZ
+ *	 +--------+----------------+---------+----------+------- - - -+-----------+
+ *	 | header | sorted prefix  | sorted  | the rest |    free     | special   |
+ *	 | 24     | nsorted x 10   | runs    | unsorted |             | 40        |
+ *	 +--------+----------------+---------+----------+------- - - -+-----------+
+ *	                            \______ tail _______/
  *	           \_______ entries: {hash, tid}, 10 bytes ___/
  *
  * An insert appends one entry to the tail and moves nothing.  Every now and
- * then ("merge") the tail is sorted into the prefix.  Order is (hash, TID), a
- * total order, so that two servers that merge the same entries arrive at the
- * same bytes.
+ * then ("merge") the tail is sorted into the prefix.  Where moving so much is
+ * dear, the tail alone is put in order, as runs of LAZY_RUN entries ("sort
+ * runs").  Order is (hash, TID), a total order, so that two servers that sort
+ * the same entries arrive at the same bytes.
  *
  * The ledger: "posted" says how many entries the metapage has been told of on
  * account of this page.  pending = entries - posted is what it will be told of
@@ -65,7 +67,7 @@ typedef struct LazyPageSpecialData
 	BlockNumber split_next;		/* primary being split: first page of the chain that may still
 								 * hold entries of the new bucket, or invalid */
 	uint16		nsorted;		/* length of the sorted prefix */
-	uint16		unused;			/* zero */
+	uint16		nruns;			/* number of sorted runs that follow it */
 	uint16		flags;			/* kind and state, below */
 	uint16		page_id;		/* LAZY_PAGE_ID */
 } LazyPageSpecialData;
@@ -112,6 +114,9 @@ typedef struct LazyMetaSpecialData
  * way, is corruption, and within it no sum overflows.
  */
 #define LAZY_POSTED_LIMIT		((int32) 1 << 30)
+
+/* Entries of a sorted run of the tail: as many as a batch has by default. */
+#define LAZY_RUN				64
 
 /* Entries that a page can hold. */
 #define LAZY_PAGE_CAPACITY \
@@ -221,6 +226,13 @@ lazy_page_room(Page page)
 	return LAZY_PAGE_CAPACITY - lazy_page_count(page);
 }
 
+/* Where the part of the tail begins that is in no order. */
+static inline int
+lazy_page_unsorted(Page page)
+{
+	return lazy_special(page)->nsorted + lazy_special(page)->nruns * LAZY_RUN;
+}
+
 static inline int
 lazy_page_pending(Page page)
 {
@@ -282,8 +294,19 @@ extern int	lazy_page_matching(Page page, uint32 mask, uint32 value, uint16 *posi
  */
 extern int	lazy_page_dead(Page page, uint16 *positions);
 
-/* Are the first nsorted entries in order? */
-extern bool lazy_page_prefix_sorted(Page page);
+/* Is the entry at this position where a sorted prefix or run begins, or unsorted? */
+static inline bool
+lazy_page_order_begins(Page page, int position)
+{
+	int			nsorted = lazy_special(page)->nsorted;
+
+	if (position < nsorted)
+		return position == 0;
+	return position >= lazy_page_unsorted(page) || (position - nsorted) % LAZY_RUN == 0;
+}
+
+/* Is the sorted prefix, and each sorted run, in order? */
+extern bool lazy_page_in_order(Page page);
 
 /* Sorts an array of entries by (hash, TID). */
 extern void lazy_entries_sort(LazyEntry *entries, int n);
@@ -311,6 +334,9 @@ extern void lazy_page_append_sorted(Page page, const LazyEntry *entries, int n);
 
 /* Sorts the tail into the prefix. */
 extern void lazy_page_merge(Page page);
+
+/* Makes sorted runs of the part of the tail that is in no order, as far as it goes. */
+extern void lazy_page_sort_runs(Page page);
 
 /*
  * Removes the entries at these positions (ascending, each below the count).

@@ -56,18 +56,20 @@ check_entries(LazyCheck *check, LazyWalk *walk, bool before_split_next)
 	Page		page = lazy_walk_page(walk);
 	const LazyEntry *entries = lazy_entries(page);
 	int			count = lazy_page_count(page);
-	int			nsorted = lazy_special(page)->nsorted;
 
 	for (int i = 0; i < count; i++)
 	{
 		uint32		hash = lazy_entry_hash(&entries[i]);
 		ItemPointerData tid = lazy_entry_tid(&entries[i]);
 
-		if (i > 0 && i < nsorted && lazy_entry_compare(&entries[i - 1], &entries[i]) >= 0)
+		if (!lazy_page_order_begins(page, i) &&
+			lazy_entry_compare(&entries[i - 1], &entries[i]) >= 0)
 			return lazy_walk_problem(walk, walk->block,
 									 "Entry %d (hash %08x) does not sort after the entry before "
-									 "it, though the first %d entries are to be sorted.",
-									 i, hash, nsorted);
+									 "it, though the first %d entries are to be sorted, and after "
+									 "them %d runs of %d entries.",
+									 i, hash, lazy_special(page)->nsorted,
+									 lazy_special(page)->nruns, LAZY_RUN);
 		if (!entry_belongs(check, walk, before_split_next, hash))
 			return lazy_walk_problem(walk, walk->block,
 									 "Entry %d (hash %08x) belongs to bucket %u, "

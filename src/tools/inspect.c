@@ -112,7 +112,7 @@ copy_block(Relation index, int64 block, Page copy)
 	return lazy_page_kind(copy);
 }
 
-#define PAGE_INFO_COLUMNS	19
+#define PAGE_INFO_COLUMNS	20
 
 /* Column by column: those that say nothing about this kind of page are null. */
 typedef struct RowBuilder
@@ -152,6 +152,7 @@ page_info(TupleDesc desc, Page page, uint16 kind)
 	add_column(&row, in_bucket, Int32GetDatum(lazy_page_count(page)));
 	add_column(&row, in_bucket, Int32GetDatum(lazy_page_room(page)));
 	add_column(&row, in_bucket, Int32GetDatum(special->nsorted));
+	add_column(&row, in_bucket, Int32GetDatum(special->nruns));
 	if (in_bucket)
 	{
 		uint16		positions[LAZY_PAGE_CAPACITY];

@@ -154,6 +154,11 @@ test_entries(void)
 			lazy_op_remove(&ops, positions, 3);
 			lazy_page_remove(twin, positions, 3);
 		}
+		if (random_below(2) == 0)
+		{
+			lazy_op_sort_runs(&ops);
+			lazy_page_sort_runs(twin);
+		}
 		lazy_op_merge(&ops);
 		lazy_page_merge(twin);
 		lazy_op_remove_matching(&ops, mask, mask);
@@ -409,6 +414,9 @@ random_op(LazyOpcode opcode, int count, int room)
 		case LAZY_OP_MERGE:
 			lazy_op_merge(&ops);
 			break;
+		case LAZY_OP_SORT_RUNS:
+			lazy_op_sort_runs(&ops);
+			break;
 		case LAZY_OP_REMOVE_MATCHING:
 			lazy_op_remove_matching(&ops, 5, random_below(8) & 5);
 			break;
@@ -498,7 +506,7 @@ test_replay(void)
 			napplied++;
 			CHECK(same_masked(page, twin));
 			CHECK(lazy_page_problem(page) == NULL);
-			CHECK(lazy_page_prefix_sorted(page));
+			CHECK(lazy_page_in_order(page));
 		}
 		CHECK(guarded_intact(guarded) && guarded_intact(replica));
 	}
@@ -657,8 +665,9 @@ test_describe(void)
 	described("");
 	lazy_op_append(&ops, entries, 1);
 	lazy_op_merge(&ops);
+	lazy_op_sort_runs(&ops);
 	lazy_op_post(&ops, 64);
-	described("append; merge; post +64");
+	described("append; merge; sort_runs; post +64");
 	lazy_op_init(&ops, LAZY_KIND_PRIMARY | LAZY_BEING_POPULATED, 1, InvalidBlockNumber, 3, 4, 5);
 	lazy_op_append_sorted(&ops, entries, 2);
 	described("init flags=0x0202 bucket=1 tail=none stamp=3 version=4 deletions=5; "

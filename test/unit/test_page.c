@@ -213,6 +213,7 @@ change_append_sorted(HashKind kind)
 	lazy_page_merge(page);
 	qsort(model.entry, model.count, sizeof(LazyEntry), model_compare);
 	model.nsorted = model.count;
+	model.nruns = 0;
 	if (model.count > 0)
 		least = lazy_entry_hash(&model.entry[model.count - 1]);
 	if (least == PG_UINT32_MAX)
@@ -228,6 +229,7 @@ change_append_sorted(HashKind kind)
 	lazy_page_append_sorted(page, entries, n);
 	model_append(entries, n);
 	model.nsorted = model.count;
+	model.nruns = 0;
 }
 
 static void
@@ -236,6 +238,20 @@ change_merge(HashKind kind)
 	lazy_page_merge(page);
 	qsort(model.entry, model.count, sizeof(LazyEntry), model_compare);
 	model.nsorted = model.count;
+	model.nruns = 0;
+}
+
+static void
+change_sort_runs(HashKind kind)
+{
+	int			start = model.nsorted + model.nruns * LAZY_RUN;
+
+	lazy_page_sort_runs(page);
+	for (; start + LAZY_RUN <= model.count; start += LAZY_RUN)
+	{
+		qsort(model.entry + start, LAZY_RUN, sizeof(LazyEntry), model_compare);
+		model.nruns++;
+	}
 }
 
 static void
@@ -250,6 +266,8 @@ model_remove(const bool *gone)
 			model.entry[kept++] = model.entry[at];
 		else if (at < nsorted)
 			model.nsorted--;
+		else if (model.nruns > (at - nsorted) / LAZY_RUN)
+			model.nruns = (at - nsorted) / LAZY_RUN;
 	}
 	model.count = kept;
 }
@@ -290,7 +308,8 @@ change_remove_matching(HashKind kind)
 }
 
 static void (*const changes[]) (HashKind) = {
-	change_append, change_append_sorted, change_merge, change_remove, change_remove_matching
+	change_append, change_append_sorted, change_merge, change_sort_runs, change_remove,
+	change_remove_matching
 };
 
 static void
@@ -308,11 +327,12 @@ test_changes(void)
 
 			changes[random_below(lengthof(changes))] (kind);
 			CHECK(same_as_model(page, &model));
-			CHECK(lazy_page_prefix_sorted(page));
+			CHECK(lazy_page_in_order(page));
 
 			/* Nothing else of the special area has changed. */
 			after = *lazy_special(page);
 			after.nsorted = before.nsorted;
+			after.nruns = before.nruns;
 			after.deletions = before.deletions;
 			CHECK(memcmp(&before, &after, sizeof(before)) == 0);
 		}
@@ -328,7 +348,7 @@ test_inserts(void)
 	{
 		start(kind);
 		lazy_page_init(page, LAZY_KIND_OVERFLOW, 3, InvalidBlockNumber, 0, 0, 0);
-		model.count = model.nsorted = 0;
+		model.count = model.nsorted = model.nruns = 0;
 		while (lazy_page_room(page) > 0)
 		{
 			LazyEntry	entry;
@@ -338,6 +358,8 @@ test_inserts(void)
 			lazy_page_append(page, &entry, 1);
 			model_append(&entry, 1);
 			if (random_below(64) == 0)
+				change_sort_runs(kind);
+			if (random_below(200) == 0)
 				change_merge(kind);
 		}
 		CHECK(model.count == LAZY_PAGE_CAPACITY);
@@ -349,7 +371,7 @@ test_inserts(void)
 }
 
 static void
-test_prefix_sorted(void)
+test_in_order(void)
 {
 	int			nseen = 0;
 
@@ -360,15 +382,19 @@ test_prefix_sorted(void)
 		int			at;
 
 		start(round % HASH_KINDS);
-		CHECK(lazy_page_prefix_sorted(page));
-		if (model.nsorted < 2)
+		CHECK(lazy_page_in_order(page));
+		/* two neighbours that are to be in order, of the prefix or of a run */
+		if (model.nruns > 0)
+			at = model.nsorted + random_below(model.nruns) * LAZY_RUN + random_below(LAZY_RUN - 1);
+		else if (model.nsorted > 1)
+			at = random_below(model.nsorted - 1);
+		else
 			continue;
-		at = random_below(model.nsorted - 1);
 		entries = lazy_entries(page);
 		entry = entries[at];
 		entries[at] = entries[at + 1];
 		entries[at + 1] = entry;
-		CHECK(!lazy_page_prefix_sorted(page));
+		CHECK(!lazy_page_in_order(page));
 		nseen++;
 	}
 	CHECK(nseen > ROUNDS / 2);
@@ -425,7 +451,7 @@ test_init(void)
 	CHECK(special->bucket == 5 && special->tail == 6 && special->stamp == 7);
 	CHECK(special->version == 8 && special->deletions == 9);
 	CHECK(special->next == InvalidBlockNumber && special->split_next == InvalidBlockNumber);
-	CHECK(special->posted == 0 && special->nsorted == 0 && special->unused == 0);
+	CHECK(special->posted == 0 && special->nsorted == 0 && special->nruns == 0);
 	CHECK(special->flags == (LAZY_KIND_PRIMARY | LAZY_BEING_POPULATED));
 	CHECK(page[BLCKSZ - 2] == (char) (LAZY_PAGE_ID & 0xFF) ||
 		  page[BLCKSZ - 1] == (char) (LAZY_PAGE_ID & 0xFF));
@@ -447,7 +473,8 @@ test_free(void)
 	before = *special;
 	lazy_page_free(page);
 	CHECK(lazy_page_problem(page) == NULL);
-	CHECK(lazy_page_count(page) == 0 && special->nsorted == 0 && special->posted == 0);
+	CHECK(lazy_page_count(page) == 0 && special->nsorted == 0 && special->nruns == 0);
+	CHECK(special->posted == 0);
 	CHECK(special->flags == LAZY_KIND_FREE);
 	CHECK(special->next == InvalidBlockNumber && special->split_next == InvalidBlockNumber);
 	CHECK(special->deletions == before.deletions + 1 && special->version == before.version);
@@ -490,7 +517,10 @@ test_problem(void)
 	header->pd_lower = LAZY_PAGE_START + 5;
 	problem_is("end of the entries is not where an entry can end");
 	special->nsorted = lazy_page_count(page) + 1;
-	problem_is("sorted prefix is longer than the page's entries");
+	special->nruns = 0;
+	problem_is("sorted entries are more than the page's entries");
+	special->nruns = (lazy_page_count(page) - special->nsorted) / LAZY_RUN + 1;
+	problem_is("sorted entries are more than the page's entries");
 	special->flags |= 0x8000;
 	problem_is("page has flags that are not known");
 	special->flags |= LAZY_KIND_OVERFLOW;
@@ -504,11 +534,11 @@ test_problem(void)
 	special->flags = LAZY_KIND_META;
 	problem_is("page is a metapage");
 	header->pd_lower = LAZY_PAGE_START + sizeof(LazyEntry);
-	special->nsorted = 0;
+	special->nsorted = special->nruns = 0;
 	special->flags = LAZY_KIND_FREE;
 	problem_is("page belongs to no bucket but has entries");
 	header->pd_lower = LAZY_PAGE_START + sizeof(LazyEntry);
-	special->nsorted = 0;
+	special->nsorted = special->nruns = 0;
 	special->flags = LAZY_KIND_RESERVED;
 	problem_is("page belongs to no bucket but has entries");
 }
@@ -549,8 +579,8 @@ const Test	page_tests[] = {
 	{"entries that match a mask are found", test_matching},
 	{"dead entries are found, and the dead bit stays inside", test_dead},
 	{"append, merge and remove agree with a model", test_changes},
-	{"single inserts with merges agree with a model", test_inserts},
-	{"a prefix out of order is noticed", test_prefix_sorted},
+	{"single inserts with runs and merges agree with a model", test_inserts},
+	{"a prefix or a run out of order is noticed", test_in_order},
 	{"an array of entries is sorted", test_sort},
 	{"a page that is made is as asked for", test_init},
 	{"a freed page keeps its count of deletions, plus one", test_free},

@@ -159,6 +159,7 @@ same_as_model(Page page, const Model *model)
 	return lazy_page_problem(page) == NULL &&
 		lazy_page_count(page) == model->count &&
 		lazy_special(page)->nsorted == model->nsorted &&
+		lazy_special(page)->nruns == model->nruns &&
 		memcmp(lazy_entries(page), model->entry, model->count * sizeof(LazyEntry)) == 0;
 }
 
@@ -206,13 +207,18 @@ random_page(Page page, HashKind kind, Model *model)
 		if (random_below(4) == 0)
 			model->entry[i].tid.ip_posid |= LAZY_DEAD_BIT;
 	}
+	model->nruns = random_below((model->count - model->nsorted) / LAZY_RUN + 1);
 	qsort(model->entry, model->nsorted, sizeof(LazyEntry), model_compare);
+	for (int i = 0; i < model->nruns; i++)
+		qsort(model->entry + model->nsorted + i * LAZY_RUN, LAZY_RUN, sizeof(LazyEntry),
+			  model_compare);
 
 	lazy_page_init(page, LAZY_KIND_PRIMARY | LAZY_HAS_DEAD, random32(), random32(), random32(),
 				   random32(), random32());
 	memcpy(lazy_entries(page), model->entry, model->count * sizeof(LazyEntry));
 	((PageHeader) page)->pd_lower += model->count * sizeof(LazyEntry);
 	lazy_special(page)->nsorted = model->nsorted;
+	lazy_special(page)->nruns = model->nruns;
 	lazy_special(page)->posted = (int32) random_below(1000) - 500;
 }
 

@@ -86,6 +86,7 @@ typedef struct Model
 {
 	int			count;
 	int			nsorted;
+	int			nruns;
 	LazyEntry	entry[LAZY_PAGE_CAPACITY];
 } Model;
 
@@ -96,7 +97,7 @@ extern int	model_compare(const void *a, const void *b);
 
 /*
  * A page of some number of entries of this kind, some of them dead, part of
- * them sorted; and its model, if wanted.
+ * them sorted, perhaps with sorted runs; and its model, if wanted.
  */
 extern void random_page(Page page, HashKind kind, Model *model);
 
