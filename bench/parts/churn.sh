@@ -13,7 +13,7 @@ part_churn()
 	take_turns 2 1 lazyhash lazyhash:generic hash btree
 	rows=$(size 500000 200000)
 	# a tenth of it must be whole seconds
-	seconds=$(size 50 20)
+	seconds=$(size 40 20)
 	clients=2
 	bench_server churn "autovacuum = on" "autovacuum_naptime = 5s" \
 		"autovacuum_vacuum_scale_factor = 0.1" "autovacuum_vacuum_insert_scale_factor = 0.1" \

@@ -62,9 +62,11 @@ lazy_cache_load(Relation index)
 	Buffer		buffer = lazy_meta_lock(index, BUFFER_LOCK_SHARE);
 	LazyMetaData *meta = lazy_meta(BufferGetPage(buffer));
 	LazyCache  *cache = index->rd_amcache;
-	BlockNumber index_blocks = cache ? cache->index_blocks : 0;
-	BlockNumber heap_blocks = cache ? cache->heap_blocks : 0;
+	LazyCache	own = {0};
 
+	/* what is not the metapage's is kept */
+	if (cache != NULL)
+		own = *cache;
 	lazy_meta_verify(index, BufferGetPage(buffer));
 	if (cache == NULL || cache->nphases != meta->nphases)
 	{
@@ -73,8 +75,7 @@ lazy_cache_load(Relation index)
 								   offsetof(LazyCache, phase_start) +
 								   meta->nphases * sizeof(BlockNumber));
 	}
-	cache->index_blocks = index_blocks;
-	cache->heap_blocks = heap_blocks;
+	*cache = own;
 	cache->maxbucket = meta->maxbucket;
 	cache->highmask = meta->highmask;
 	cache->lowmask = meta->lowmask;

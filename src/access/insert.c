@@ -49,9 +49,13 @@ typedef enum SplitSign
 
 /*
  * Splits that one backend makes at most when the count is behind.  More than
- * one, since others that find them due meanwhile leave them to it.
+ * one, since others that find them due meanwhile leave them to it, and a large
+ * batch of small buckets asks for several at once.
  */
 #define SPLITS_FOR_COUNT		4
+
+/* Splits that a backend may owe, above which more signs add nothing. */
+#define MOST_SPLITS_OWED		16
 
 /* Entries at which a primary page gives its sign: a twelfth before it is full. */
 #define FULLNESS_MARK		(LAZY_PAGE_CAPACITY - LAZY_PAGE_CAPACITY / 12)
@@ -266,6 +270,50 @@ lock_for_insert(Relation index, uint32 hash)
 	return lazy_bucket_lock(index, hash, BUFFER_LOCK_EXCLUSIVE, &bucket);
 }
 
+/*
+ * Makes one of the splits that this insert, or an earlier one, has asked for: a
+ * split takes several times as long as an insert, and one insert is not to wait
+ * for more than one.  What is still owed when the backend ends is forgotten.
+ */
+static void
+pay_split(Relation index, SplitSign sign)
+{
+	LazyCache  *cache = index->rd_amcache;
+	bool		fullness;
+
+	lazy_space_flush(index);
+	/* the server may have forgotten the copy of the metapage: the next sign will do */
+	if (unlikely(cache == NULL))
+		return;
+	if (sign == FULLNESS_SIGN)
+		cache->owed_for_fullness = Min(cache->owed_for_fullness + SPLITS_FOR_FULLNESS,
+									   MOST_SPLITS_OWED);
+	else if (sign == COUNT_SIGN)
+		cache->owed_for_count = SPLITS_FOR_COUNT;
+
+	fullness = cache->owed_for_fullness > 0;
+	if (fullness)
+		cache->owed_for_fullness--;
+	else
+		cache->owed_for_count--;
+	if (!lazy_split_if_due(index, fullness) && !fullness)
+	{
+		cache = index->rd_amcache;
+		if (cache != NULL)
+			cache->owed_for_count = 0;
+	}
+}
+
+/* Has this insert asked for a split, or does the backend owe one? */
+static inline bool
+owes_split(Relation index, SplitSign sign)
+{
+	const LazyCache *cache = index->rd_amcache;
+
+	return sign != NO_SIGN ||
+		(cache != NULL && (cache->owed_for_fullness > 0 || cache->owed_for_count > 0));
+}
+
 bool
 lazy_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
 			IndexUniqueCheck unique, bool unchanged, IndexInfo *info)
@@ -288,12 +336,8 @@ lazy_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relati
 	sign = place_entry(index, heap, primary, &entry);
 	UnlockReleaseBuffer(primary);
 
-	if (sign != NO_SIGN)
-	{
-		lazy_space_flush(index);
-		lazy_split_if_due(index, sign == FULLNESS_SIGN,
-						  sign == FULLNESS_SIGN ? SPLITS_FOR_FULLNESS : SPLITS_FOR_COUNT);
-	}
+	if (unlikely(owes_split(index, sign)))
+		pay_split(index, sign);
 	lazy_count_insert(index);
 	return false;
 }

@@ -80,6 +80,8 @@ typedef struct LazyCache
 {
 	BlockNumber index_blocks;	/* the index has these */
 	BlockNumber heap_blocks;	/* the table has, or had, these */
+	uint8		owed_for_fullness;	/* splits that this backend has been asked for, and */
+	uint8		owed_for_count;		/* has not made yet */
 	uint32		maxbucket;
 	uint32		highmask;
 	uint32		lowmask;
@@ -269,10 +271,10 @@ extern bool lazy_phase_ensure(Relation index, uint32 bucket);
 
 /*
  * Splits the next bucket if the rule says that it is due, or, with fullness,
- * if a page was found too full and the count justifies it.  At most "most"
- * splits.  Call without content locks.
+ * if a page was found too full and the count justifies it.  Returns whether it
+ * did.  Call without content locks.
  */
-extern void lazy_split_if_due(Relation index, bool fullness, int most);
+extern bool lazy_split_if_due(Relation index, bool fullness);
 
 /*
  * One bounded step of the split that "bucket" (source or target) takes part in,

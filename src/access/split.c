@@ -581,16 +581,12 @@ split_next_bucket(Relation index, bool fullness)
  * still asks, the next posting will see.  A page gives its sign of fullness but
  * once, so there a backend waits for its turn, and tries the next bucket.
  */
-void
-lazy_split_if_due(Relation index, bool fullness, int most)
+bool
+lazy_split_if_due(Relation index, bool fullness)
 {
-	for (int tries = 0; most > 0 && tries < 8; tries++)
-	{
-		SplitOutcome outcome = split_next_bucket(index, fullness);
+	SplitOutcome outcome = split_next_bucket(index, fullness);
 
-		if (outcome == SPLIT_NOT_DUE || (outcome == SPLIT_BY_ANOTHER && !fullness))
-			break;
-		if (outcome == SPLIT_MADE)
-			most--;
-	}
+	for (int tries = 1; outcome == SPLIT_BY_ANOTHER && fullness && tries < 8; tries++)
+		outcome = split_next_bucket(index, fullness);
+	return outcome == SPLIT_MADE;
 }

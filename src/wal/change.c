@@ -3,9 +3,10 @@
  *		Applying and logging an atomic change, by generic WAL or by our own
  *		resource manager.
  *
- * What is written by hand here is the append in generic mode, which is nearly
- * every record: GenericXLog copies and compares whole pages, while we know the
- * two fragments that an append changes.  All the rest uses the API.
+ * What is written by hand here are two changes in generic mode.  GenericXLog
+ * copies and compares whole pages, while we know the two fragments that an append
+ * changes, which is nearly every record, and that a split, for which an insert
+ * waits, changes all.  The rest uses the API.
  *
  * Copyright (c) 2026, The lazyhash developers
  */
@@ -189,6 +190,27 @@ finish_generic(LazyChange *change)
 	GenericXLogFinish(state);
 }
 
+/*
+ * A split changes nearly every byte of the pages that it does not make anew.
+ * They go whole, as the API would have it, but without its copies of all pages
+ * and its search for what has changed.
+ */
+static void
+finish_generic_split(LazyChange *change)
+{
+	XLogRecPtr	lsn;
+
+	START_CRIT_SECTION();
+	apply_in_place(change);
+
+	XLogBeginInsert();
+	for (int i = 0; i < change->npages; i++)
+		XLogRegisterBuffer(i, change->page[i].buffer, REGBUF_STANDARD | REGBUF_FORCE_IMAGE);
+	lsn = XLogInsert(RM_GENERIC_ID, 0);
+	set_lsn(change, lsn);
+	END_CRIT_SECTION();
+}
+
 /* A piece of a page as redo of generic records reads it. */
 static int
 write_fragment(char *to, uint16 offset, const void *data, uint16 len)
@@ -275,6 +297,8 @@ lazy_change_finish(LazyChange *change)
 		finish_custom(change);
 	else if (change->kind == LAZY_WAL_APPEND)
 		finish_generic_append(change);
+	else if (change->kind == LAZY_WAL_SPLIT)
+		finish_generic_split(change);
 	else
 		finish_generic(change);
 	Assert(names_pages_in_order(change));
