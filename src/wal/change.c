@@ -190,27 +190,6 @@ finish_generic(LazyChange *change)
 	GenericXLogFinish(state);
 }
 
-/*
- * A split changes nearly every byte of the pages that it does not make anew.
- * They go whole, as the API would have it, but without its copies of all pages
- * and its search for what has changed.
- */
-static void
-finish_generic_split(LazyChange *change)
-{
-	XLogRecPtr	lsn;
-
-	START_CRIT_SECTION();
-	apply_in_place(change);
-
-	XLogBeginInsert();
-	for (int i = 0; i < change->npages; i++)
-		XLogRegisterBuffer(i, change->page[i].buffer, REGBUF_STANDARD | REGBUF_FORCE_IMAGE);
-	lsn = XLogInsert(RM_GENERIC_ID, 0);
-	set_lsn(change, lsn);
-	END_CRIT_SECTION();
-}
-
 /* A piece of a page as redo of generic records reads it. */
 static int
 write_fragment(char *to, uint16 offset, const void *data, uint16 len)
@@ -219,6 +198,45 @@ write_fragment(char *to, uint16 offset, const void *data, uint16 len)
 	memcpy(to + sizeof(offset), &len, sizeof(len));
 	memcpy(to + sizeof(offset) + sizeof(len), data, len);
 	return sizeof(offset) + sizeof(len) + len;
+}
+
+/*
+ * A split changes nearly every byte of the pages that it does not make anew.
+ * They go whole, as the API would have it, but without its copies of all pages
+ * and its search for what has changed.  Of the metapage it changes the counts.
+ */
+#define META_COUNTS			offsetof(LazyMetaData, ntuples)
+#define META_COUNTS_SIZE	(offsetof(LazyMetaData, nphases) - META_COUNTS)
+
+static void
+finish_generic_split(LazyChange *change)
+{
+	char		delta[2 * sizeof(uint16) + META_COUNTS_SIZE];
+	XLogRecPtr	lsn;
+
+	START_CRIT_SECTION();
+	apply_in_place(change);
+
+	XLogBeginInsert();
+	for (int i = 0; i < change->npages; i++)
+	{
+		Buffer		buffer = change->page[i].buffer;
+		char	   *page = BufferGetPage(buffer);
+
+		if (BufferGetBlockNumber(buffer) == LAZY_METAPAGE)
+		{
+			char	   *from = (char *) lazy_meta(page) + META_COUNTS;
+			int			len = write_fragment(delta, from - page, from, META_COUNTS_SIZE);
+
+			XLogRegisterBuffer(i, buffer, REGBUF_STANDARD);
+			XLogRegisterBufData(i, lazy_xlog_data(delta), len);
+		}
+		else
+			XLogRegisterBuffer(i, buffer, REGBUF_STANDARD | REGBUF_FORCE_IMAGE);
+	}
+	lsn = XLogInsert(RM_GENERIC_ID, 0);
+	set_lsn(change, lsn);
+	END_CRIT_SECTION();
 }
 
 /*
