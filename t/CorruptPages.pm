@@ -37,8 +37,8 @@
 #   pd_prune_xid, page size and version; bytes in the hole between entries and special area
 # - version, deletions: counters that are only compared with what they were
 # - the hint has-dead, and a dead bit that is taken away
-# - nruns, if less, and nsorted, if less and there are no runs: what they leave out is looked through
-#   entry by entry; entries of that part of the tail in another order
+# - nruns, if less, and nsorted, if less and there are no runs: what they leave out is looked
+#   through entry by entry; entries of that part of the tail in another order
 # - tail, stamp, version, split_next of overflow pages; all of free pages but kind, posted and
 #   entries, hence also free pages of zeroes; blocks of zeroes at the end of the file
 # - ffactor, if a page can hold so many: the index only grows sooner or later

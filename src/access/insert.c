@@ -273,34 +273,39 @@ lock_for_insert(Relation index, uint32 hash)
 /*
  * Makes one of the splits that this insert, or an earlier one, has asked for: a
  * split takes several times as long as an insert, and one insert is not to wait
- * for more than one.  What is still owed when the backend ends is forgotten.
+ * for more than one.  What is still owed when the backend ends, or when a split
+ * fails, is forgotten: the next sign will do.
  */
 static void
 pay_split(Relation index, SplitSign sign)
 {
-	LazyCache  *cache = index->rd_amcache;
+	LazyCache  *cache;
+	int			for_fullness = sign == FULLNESS_SIGN ? SPLITS_FOR_FULLNESS : 0;
+	int			for_count;
 	bool		fullness;
+	bool		made;
 
 	lazy_space_flush(index);
-	/* the server may have forgotten the copy of the metapage: the next sign will do */
+	cache = index->rd_amcache;
 	if (unlikely(cache == NULL))
 		return;
-	if (sign == FULLNESS_SIGN)
-		cache->owed_for_fullness = Min(cache->owed_for_fullness + SPLITS_FOR_FULLNESS,
-									   MOST_SPLITS_OWED);
-	else if (sign == COUNT_SIGN)
-		cache->owed_for_count = SPLITS_FOR_COUNT;
+	for_fullness = Min(cache->owed_for_fullness + for_fullness, MOST_SPLITS_OWED);
+	for_count = sign == COUNT_SIGN ? SPLITS_FOR_COUNT : cache->owed_for_count;
+	cache->owed_for_fullness = cache->owed_for_count = 0;
 
-	fullness = cache->owed_for_fullness > 0;
+	fullness = for_fullness > 0;
+	made = lazy_split_if_due(index, fullness);
 	if (fullness)
-		cache->owed_for_fullness--;
+		for_fullness--;
 	else
-		cache->owed_for_count--;
-	if (!lazy_split_if_due(index, fullness) && !fullness)
+		for_count = made ? for_count - 1 : 0;
+
+	/* the server may have forgotten the cache meanwhile */
+	cache = index->rd_amcache;
+	if (likely(cache != NULL))
 	{
-		cache = index->rd_amcache;
-		if (cache != NULL)
-			cache->owed_for_count = 0;
+		cache->owed_for_fullness = for_fullness;
+		cache->owed_for_count = for_count;
 	}
 }
 
