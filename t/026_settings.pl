@@ -214,6 +214,9 @@ sub consistency
 	}
 	$standby->stop('immediate');
 	$node->stop('immediate');
+
+	# gigabytes of WAL, perhaps in memory
+	$_->clean_node foreach $standby, $node;
 }
 
 minimal();
