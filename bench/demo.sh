@@ -271,24 +271,9 @@ print_table()
 	printf '\n'
 }
 
-# Where no server is installed, takes the version that the system's release comes with, if that is
-# one that lazyhash works with.
-choose_version()
-{
-	local major
-
-	[ -z "${PG_CONFIG:-}${PG_MAJOR:-}" ] && command -v apt-get >/dev/null || return 0
-	[ -z "$(PG_MAJOR=15 default_pg_config)" ] || return 0
-	[ "$(id -u)" -ne 0 ] || apt-get -q update >/dev/null 2>&1 || true
-	major=$(apt-cache depends postgresql 2>/dev/null |
-		sed -n 's/.*Depends: postgresql-\([0-9]*\)$/\1/p' | head -n 1)
-	[ "${major:-0}" -lt 15 ] || PG_MAJOR=$major
-}
-
 start()
 {
 	progress "preparing a private copy of the server"
-	choose_version
 	need_packages
 	make_workdir
 	private_server

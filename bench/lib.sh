@@ -63,6 +63,14 @@ create_index()
 		"${parameters:+ WITH ($parameters)}"
 }
 
+# new_table CONTESTANT: prints the SQL that makes an empty table t, with the contestant's index.
+new_table()
+{
+	echo "SET client_min_messages = warning; DROP TABLE IF EXISTS t; CREATE TABLE t (k int8);"
+	create_index "$1" t_k t k
+	echo "CHECKPOINT;"
+}
+
 # for_contestants FUNCTION [ARGUMENT...]: calls it with each contestant as its first argument.
 for_contestants()
 {

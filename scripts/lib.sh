@@ -93,24 +93,20 @@ major_of()
 # that has its headers comes first: nothing needs to be installed for it.
 default_pg_config()
 {
-	local candidates=() candidate major
+	local candidates=() candidate major wanted
 
 	for major in $(majors); do
 		candidates+=("/usr/lib/postgresql/$major/bin/pg_config")
 	done
 	candidate=$(command -v pg_config) && major=$(major_of "$candidate" 2>/dev/null) &&
 		majors | grep -qx "$major" && candidates+=("$candidate")
-	for candidate in "${candidates[@]}"; do
-		if has_server_program "$candidate" && has_headers "$candidate"; then
-			echo "$candidate"
-			return
-		fi
-	done
-	for candidate in "${candidates[@]}"; do
-		if has_server_program "$candidate"; then
-			echo "$candidate"
-			return
-		fi
+	for wanted in has_headers true; do
+		for candidate in "${candidates[@]}"; do
+			if has_server_program "$candidate" && "$wanted" "$candidate"; then
+				echo "$candidate"
+				return
+			fi
+		done
 	done
 }
 

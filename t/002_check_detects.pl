@@ -86,6 +86,20 @@ sub lone_primary
 		});
 }
 
+# A damage to such a page: the field gets this value.
+sub in_lone_primary
+{
+	my ($field, $value) = @_;
+
+	return sub {
+		my ($pages) = @_;
+		my $block = lone_primary($pages);
+
+		$pages->set($block, $field, $value);
+		return $block;
+	};
+}
+
 # Blocks of the longest chain.
 sub long_chain
 {
@@ -239,35 +253,19 @@ damage(
 # page headers and special areas
 damage(
 	'page id',
-	sub {
-		my $b = lone_primary($_[0]);
-		$_[0]->set($b, 'page_id', 0xFF80);
-		return $b;
-	},
+	in_lone_primary('page_id', 0xFF80),
 	qr/mark of a lazyhash page/);
 damage(
 	'two kinds',
-	sub {
-		my $b = lone_primary($_[0]);
-		$_[0]->set($b, 'flags', PRIMARY | FREE);
-		return $b;
-	},
+	in_lone_primary('flags', PRIMARY | FREE),
 	qr/exactly one kind/);
 damage(
 	'unknown flag',
-	sub {
-		my $b = lone_primary($_[0]);
-		$_[0]->set($b, 'flags', PRIMARY | 0x8000);
-		return $b;
-	},
+	in_lone_primary('flags', PRIMARY | 0x8000),
 	qr/flags that are not known/);
 damage(
 	'kind of a primary page',
-	sub {
-		my $b = lone_primary($_[0]);
-		$_[0]->set($b, 'flags', OVERFLOW);
-		return $b;
-	},
+	in_lone_primary('flags', OVERFLOW),
 	qr/primary page of bucket \d+ is to be here, but the page is of kind overflow/);
 damage(
 	'kind of an overflow page',
@@ -279,11 +277,7 @@ damage(
 	qr/overflow page of bucket \d+ is to be here/);
 damage(
 	'number of a bucket',
-	sub {
-		my $b = lone_primary($_[0]);
-		$_[0]->set($b, 'bucket', 77777);
-		return $b;
-	},
+	in_lone_primary('bucket', 77777),
 	qr/but the page is that of bucket 77777/);
 damage(
 	'bucket of an overflow page',
@@ -295,19 +289,11 @@ damage(
 	qr/but the page is of kind overflow, bucket 77777/);
 damage(
 	'prefix longer than page',
-	sub {
-		my $b = lone_primary($_[0]);
-		$_[0]->set($b, 'nsorted', 800);
-		return $b;
-	},
+	in_lone_primary('nsorted', 800),
 	qr/sorted entries are more/);
 damage(
 	'more runs than page has entries',
-	sub {
-		my $b = lone_primary($_[0]);
-		$_[0]->set($b, 'nruns', 13);
-		return $b;
-	},
+	in_lone_primary('nruns', 13),
 	qr/sorted entries are more/);
 damage(
 	'run out of order',
@@ -327,11 +313,7 @@ damage(
 	qr/Entry 63 .* after them 1 runs of 64 entries/);
 damage(
 	'end of entries',
-	sub {
-		my $b = lone_primary($_[0]);
-		$_[0]->set($b, 'pd_lower', 24 + 15);
-		return $b;
-	},
+	in_lone_primary('pd_lower', 24 + 15),
 	qr/end of the entries/);
 damage(
 	'primary page of zeroes',
@@ -343,11 +325,7 @@ damage(
 	qr/zeroes/);
 damage(
 	'stamp too large',
-	sub {
-		my $b = lone_primary($_[0]);
-		$_[0]->set($b, 'stamp', 100_000);
-		return $b;
-	},
+	in_lone_primary('stamp', 100_000),
 	qr/stamp 100000, but the highest bucket is/);
 
 # entries

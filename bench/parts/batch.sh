@@ -39,11 +39,7 @@ try_batch()
 {
 	local name=${1//_/ } rate
 
-	{
-		echo "SET client_min_messages = warning; DROP TABLE IF EXISTS t; CREATE TABLE t (k int8);"
-		create_index "lazyhash:batch=$3" t_k t k
-		echo "CHECKPOINT;"
-	} | sql
+	new_table "lazyhash:batch=$3" | sql
 	rate=$(write_rows lazyhash bench "$2" "$rows")
 	record "$name" "$3" "rows/s" "$rate"
 	record_state "$name" "$3" "late splits" \

@@ -59,10 +59,7 @@ measure_sessions()
 {
 	local buckets pages longest pending
 
-	{
-		echo "SET client_min_messages = warning; DROP TABLE IF EXISTS t; CREATE TABLE t (k int8);"
-		create_index "lazyhash:batch=$batch" t_k t k
-	} | sql
+	new_table "lazyhash:batch=$batch" | sql
 	echo "INSERT INTO t SELECT (random() * 9e18)::int8 FROM generate_series(1, $1);" \
 		>"$workdir/session.sql"
 	transactions_a_second lazyhash bench 2 --connect -t "$2" -f "$workdir/session.sql" >/dev/null

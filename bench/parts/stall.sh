@@ -21,9 +21,8 @@ grow_and_time()
 	local measure value
 
 	{
-		echo "SET client_min_messages = warning; DROP TABLE IF EXISTS t; CREATE TABLE t (k int8);"
-		create_index "$1" t_k t k
-		echo "CHECKPOINT; CALL grow($rows);"
+		new_table "$1"
+		echo "CALL grow($rows);"
 	} | sql_of "$1" bench
 	while read -r measure value; do
 		record "$1" "$measure" "microseconds" "$value"

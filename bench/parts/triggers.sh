@@ -62,20 +62,11 @@ try_signs()
 	repeat_values "${1//_/ }" 1000
 }
 
-new_table()
-{
-	{
-		echo "SET client_min_messages = warning; DROP TABLE IF EXISTS t; CREATE TABLE t (k int8);"
-		create_index lazyhash t_k t k
-		echo "CHECKPOINT;"
-	} | sql
-}
-
 grow_by_steps()
 {
 	local rows rate seconds=0
 
-	new_table
+	new_table lazyhash | sql
 	for ((rows = step; rows <= most; rows += step)); do
 		rate=$(write_rows lazyhash bench 2 "$step")
 		seconds=$(awk "BEGIN { print $seconds + $step / $rate }")
@@ -89,7 +80,7 @@ repeat_values()
 {
 	local rate
 
-	new_table
+	new_table lazyhash | sql
 	echo "INSERT INTO t SELECT floor(random() * $2) FROM generate_series(1, $rows_a_statement);" \
 		>"$workdir/repeat.sql"
 	rate=$(transactions_a_second lazyhash bench 1 -t "$((repeated / rows_a_statement))" \

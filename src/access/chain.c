@@ -136,16 +136,24 @@ static Buffer
 primary_lock(Relation index, uint32 bucket, BlockNumber block, int lockmode,
 			 BufferAccessStrategy strategy)
 {
-	Buffer		buffer;
+	Buffer		buffer = lazy_page_lock(index, block, lockmode, strategy);
 
-	if (unlikely(block == InvalidBlockNumber))
-		lazy_corrupted(index, LAZY_METAPAGE, "Bucket %u lies in no phase.", bucket);
-	buffer = lazy_page_lock(index, block, lockmode, strategy);
 	require_primary(index, buffer, bucket);
 	return buffer;
 }
 
-/* Block of a bucket that exists; invalid if the metapage has no place for it. */
+/* Where a bucket is by our copy of the metapage, or an error. */
+static inline BlockNumber
+block_by_cache(Relation index, const LazyCache *cache, uint32 bucket)
+{
+	BlockNumber block = lazy_bucket_block(bucket, cache->phase_start, cache->nphases);
+
+	if (unlikely(block == InvalidBlockNumber))
+		lazy_corrupted(index, LAZY_METAPAGE, "Bucket %u lies in no phase.", bucket);
+	return block;
+}
+
+/* The same of a bucket that exists, though perhaps for less long than the copy. */
 static BlockNumber
 primary_block(Relation index, uint32 bucket)
 {
@@ -153,7 +161,7 @@ primary_block(Relation index, uint32 bucket)
 
 	if (bucket > cache->maxbucket)
 		cache = lazy_cache_load(index);
-	return lazy_bucket_block(bucket, cache->phase_start, cache->nphases);
+	return block_by_cache(index, cache, bucket);
 }
 
 Buffer
@@ -165,12 +173,8 @@ lazy_primary_lock(Relation index, uint32 bucket, int lockmode, BufferAccessStrat
 Buffer
 lazy_primary_trylock(Relation index, uint32 bucket)
 {
-	BlockNumber block = primary_block(index, bucket);
-	Buffer		buffer;
+	Buffer		buffer = lazy_read(index, primary_block(index, bucket), NULL);
 
-	if (block == InvalidBlockNumber)
-		lazy_corrupted(index, LAZY_METAPAGE, "Bucket %u lies in no phase.", bucket);
-	buffer = lazy_read(index, block, NULL);
 	if (!ConditionalLockBuffer(buffer))
 	{
 		ReleaseBuffer(buffer);
@@ -198,8 +202,7 @@ lazy_bucket_lock(Relation index, uint32 hash, int lockmode, uint32 *bucket)
 		uint32		stamp;
 
 		*bucket = lazy_bucket_of(hash, maxbucket, cache->highmask, cache->lowmask);
-		buffer = primary_lock(index, *bucket,
-							  lazy_bucket_block(*bucket, cache->phase_start, cache->nphases),
+		buffer = primary_lock(index, *bucket, block_by_cache(index, cache, *bucket),
 							  lockmode, NULL);
 		stamp = lazy_special(BufferGetPage(buffer))->stamp;
 		if (likely(stamp <= maxbucket))
@@ -233,16 +236,13 @@ lazy_chain_lock(Relation index, BlockNumber block, uint32 bucket, int lockmode,
 {
 	Buffer		buffer = lazy_read(index, block, strategy);
 	Page		page = BufferGetPage(buffer);
-	const char *problem;
 
 	if (unlikely(lazy_special(page)->page_id != LAZY_PAGE_ID ||
 				 lazy_page_kind(page) != LAZY_KIND_OVERFLOW ||
 				 lazy_special(page)->bucket != bucket))
 		lazy_corrupted(index, block, "It is not an overflow page of bucket %u.", bucket);
 	LockBuffer(buffer, lockmode);
-	problem = lazy_page_problem(page);
-	if (unlikely(problem != NULL))
-		lazy_corrupted(index, block, "%s", problem);
+	require_page(index, buffer);
 	return buffer;
 }
 

@@ -72,14 +72,9 @@ put_in_order(Relation index, Page page, int incoming, LazyOps *ops)
 {
 	int			nsorted = lazy_special(page)->nsorted;
 	int			count = lazy_page_count(page) + incoming;
-	int			tail = count - nsorted;
+	bool		replay_sorts = !RelationNeedsWAL(index) || lazy_wal_is_custom();
 
-	if (!RelationNeedsWAL(index) || lazy_wal_is_custom())
-	{
-		if (tail > 1)
-			lazy_op_merge(ops);
-	}
-	else if (tail >= Max(nsorted, 32))
+	if (count - nsorted >= (replay_sorts ? 2 : Max(nsorted, 32)))
 		lazy_op_merge(ops);
 	else if (count - lazy_page_unsorted(page) >= LAZY_RUN)
 		lazy_op_sort_runs(ops);
@@ -280,7 +275,7 @@ static void
 pay_split(Relation index, SplitSign sign)
 {
 	LazyCache  *cache;
-	int			for_fullness = sign == FULLNESS_SIGN ? SPLITS_FOR_FULLNESS : 0;
+	int			for_fullness;
 	int			for_count;
 	bool		fullness;
 	bool		made;
@@ -289,7 +284,9 @@ pay_split(Relation index, SplitSign sign)
 	cache = index->rd_amcache;
 	if (unlikely(cache == NULL))
 		return;
-	for_fullness = Min(cache->owed_for_fullness + for_fullness, MOST_SPLITS_OWED);
+	for_fullness = cache->owed_for_fullness;
+	if (sign == FULLNESS_SIGN)
+		for_fullness = Min(for_fullness + SPLITS_FOR_FULLNESS, MOST_SPLITS_OWED);
 	for_count = sign == COUNT_SIGN ? SPLITS_FOR_COUNT : cache->owed_for_count;
 	cache->owed_for_fullness = cache->owed_for_count = 0;
 
